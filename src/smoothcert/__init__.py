@@ -1,0 +1,64 @@
+"""smoothcert: certify that a classifier's answer cannot change, by randomized smoothing.
+
+The walk of one input, one file per step:
+
+1. ``noise``         x becomes many noisy copies
+2. ``polling``       the classifier votes on them; ``votes`` counts
+3. ``bounds``        counts become a bound on the probability that the class wins
+4. ``radius``        a theorem turns the bound into a radius
+5. ``regions``       radius and scale make a region
+6. ``certificates``  the region, its label, and what it is worth
+7. ``records``       one exact row, kept in a ``store``
+
+``Smoother`` does steps 1-6 in one call, ``run`` all of them over a data set.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from smoothcert.bounds import Bound
+    from smoothcert.certificates import Certificate, Soundness
+    from smoothcert.errors import SmoothcertError
+    from smoothcert.noise import Noise
+    from smoothcert.regions import Region
+    from smoothcert.run import run
+    from smoothcert.smoother import Smoother
+    from smoothcert.tuners.base import Tuner
+    from smoothcert.votes import Votes
+
+__version__ = "0.1.0"
+__all__ = [
+    "Bound",
+    "Certificate",
+    "Noise",
+    "Region",
+    "SmoothcertError",
+    "Smoother",
+    "Soundness",
+    "Tuner",
+    "Votes",
+    "run",
+]
+
+_HOMES = {
+    "Bound": "bounds",
+    "Certificate": "certificates",
+    "Noise": "noise",
+    "Region": "regions",
+    "Smoother": "smoother",
+    "SmoothcertError": "errors",
+    "Soundness": "certificates",
+    "Tuner": "tuners.base",
+    "Votes": "votes",
+    "run": "run",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use, so that reading results does not load torch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'smoothcert' has no attribute {name!r}; public names: {', '.join(__all__)}")
+    return getattr(import_module(f"smoothcert.{_HOMES[name]}"), name)

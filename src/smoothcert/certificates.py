@@ -1,0 +1,79 @@
+"""Step 6: the certificate, and what it is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from smoothcert.bounds import Bound, clopper_pearson
+from smoothcert.laws import Law
+from smoothcert.maths import FloatArray
+from smoothcert.radius import proved_radius
+from smoothcert.regions import Region
+from smoothcert.votes import Votes
+
+
+class Soundness(StrEnum):
+    """What may be said of a certificate, strongest first; of several reasons the weakest wins."""
+
+    GLOBAL = "global"  # the deployed classifier is constant on the region, except with probability alpha
+    MEMORY = "memory"  # every later query through the same memory gets this label inside the region
+    FROZEN = "frozen"  # true of the classifier with its noise frozen at this input; not of the deployed one
+    ESTIMATE = "estimate"  # a search or a simulation stands where a proof should
+    IMPORTED = "imported"  # what the author of a log says
+
+
+def weakest(labels: Iterable[Soundness]) -> Soundness:
+    """The label of something that rests on all of these.
+
+    >>> weakest([Soundness.GLOBAL, Soundness.FROZEN]).value
+    'frozen'
+    """
+    order = list(Soundness)
+    return max(labels, key=order.index)
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """Inside region the smoothed classifier answers label; an abstention has label None, region None, radius 0.0."""
+
+    label: int | None
+    bound: Bound
+    region: Region | None
+    soundness: Soundness
+    rule: str = ""
+    upper: float | None = None
+    estimate: float | None = None
+
+    @property
+    def radius(self) -> float:
+        """The plain l_p certificate: the radius of the largest ball inside the region."""
+        return 0.0 if self.region is None else self.region.inner_radius
+
+    @property
+    def proxy_radius(self) -> float:
+        """The radius of the ball of the region's volume."""
+        return 0.0 if self.region is None else self.region.proxy_radius
+
+
+@dataclass(frozen=True, eq=False)
+class Ballot:
+    """All that the model said about one input: separate votes to select a class and to estimate its probability."""
+
+    selection: Votes
+    estimation: Votes
+
+
+def conclude(
+    ballot: Ballot, *, law: Law, center: FloatArray, scale: FloatArray, norm: float, alpha: float, soundness: Soundness
+) -> Certificate:
+    """The certificate that the votes support (Cohen et al. 2019, Certify): abstain unless the bound exceeds 1/2."""
+    label = ballot.selection.leaders()
+    bound = clopper_pearson(ballot.estimation, label, alpha)[0]
+    proved = proved_radius(law, norm, int(np.size(center)), bound)
+    if bound.lower <= bound.rival:
+        return Certificate(None, bound, None, soundness)
+    return Certificate(int(label[0]), bound, Region(center, scale, proved.value, norm), soundness, proved.rule)

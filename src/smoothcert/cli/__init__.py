@@ -1,0 +1,55 @@
+"""The command ``smoothcert``: one file per command; torch is imported only by commands that need it."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Annotated
+
+import typer
+
+from smoothcert import __version__
+from smoothcert.cli import certify, demo, export, predict, report, train
+from smoothcert.cli.console import errors
+from smoothcert.errors import SmoothcertError
+
+app = typer.Typer(
+    help="Certify that a classifier's answer cannot change under small perturbations of its input.",
+    epilog="Start with: smoothcert demo",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+for module in (demo, train, certify, predict, report, export):
+    app.command(module.NAME, epilog=f"Example: {module.EXAMPLE}")(module.command)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"smoothcert {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options of smoothcert itself."""
+
+
+def main() -> None:
+    """Run the command; a mistake becomes one clear message and exit status 2, Ctrl-C a clean stop and status 130."""
+    warnings.showwarning = lambda message, *_: errors.print(f"[yellow]note:[/yellow] {message}", highlight=False)
+    try:
+        app()
+    except SmoothcertError as problem:
+        errors.print(f"[red]error:[/red] {problem}", highlight=False, markup=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        errors.print(
+            "stopped; everything finished so far is kept: give the same command again to go on", highlight=False
+        )
+        sys.exit(130)

@@ -1,0 +1,134 @@
+"""From settings to the things they name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from smoothcert.cli.console import progress_bar
+from smoothcert.config import DataSettings, NoiseSettings, Settings
+from smoothcert.errors import ModelError, SettingError, look_up
+
+if TYPE_CHECKING:
+    import torch
+
+    from smoothcert.data.base import Dataset
+    from smoothcert.maths import FloatArray
+    from smoothcert.noise import Noise
+    from smoothcert.smoother import Smoother
+
+
+def dataset_of(settings: DataSettings) -> Dataset:
+    """The data set, downloaded if it is missing."""
+    from smoothcert import data
+
+    with progress_bar() as bar:
+        task = bar.add_task("download", total=None, visible=False, rate="bytes")
+
+        def show(done: int, total: int | None) -> None:
+            bar.update(task, completed=done, total=total, visible=True)
+
+        return data.load(
+            settings.source,
+            root=settings.root,
+            split=settings.split,
+            download=settings.download,
+            size=settings.size,
+            progress=show,
+        )
+
+
+def indices_of(settings: DataSettings, dataset: Dataset) -> list[int]:
+    """The inputs that were asked for."""
+    from smoothcert.data.selection import choose_indices, parse_indices
+
+    chosen = None if settings.indices is None else parse_indices(settings.indices)
+    return choose_indices(len(dataset), limit=settings.limit, skip=settings.skip, indices=chosen)
+
+
+def noise_of(settings: NoiseSettings, dataset: Dataset) -> Noise:
+    """The noise: by sigma, or by scale; on the data set's grid unless another is named."""
+    from smoothcert.noise import Noise
+
+    if (settings.sigma is None) == (settings.scale is None):
+        raise SettingError(
+            "give --sigma (a standard deviation) or --scale (the law's own), one of them; for example --sigma 0.25"
+        )
+    grid = {"auto": dataset.grid, "none": None}[settings.grid] if isinstance(settings.grid, str) else settings.grid
+    loc = _array(settings.loc, "loc")
+    if settings.sigma is None:
+        assert settings.scale is not None
+        return Noise(settings.law, _array(settings.scale, "scale"), loc, grid)
+    plain = Noise.isotropic(settings.law, settings.sigma, grid)
+    return Noise(plain.law, plain.scale, loc, grid)
+
+
+def smoother_of(settings: Settings, dataset: Dataset) -> Smoother:
+    """The smoothed classifier, all settings checked before anything is computed or written."""
+    from smoothcert.models import load_model
+    from smoothcert.smoother import Smoother
+    from smoothcert.tuners import TUNERS
+
+    noise, votes = noise_of(settings.noise, dataset), settings.certify
+    make_tuner = look_up("method", votes.method, TUNERS)
+    if votes.rows < 1:
+        raise SettingError(f"rows={votes.rows} must be at least 1")
+    device = device_of(votes.device)
+    if settings.model.source is None:
+        raise ModelError(
+            "no model was given; give --model: a .safetensors file, a built-in name with --weights, a .pt2 file, "
+            "or package.module:factory"
+        )
+    source = settings.model
+    assert source.source is not None
+    model = load_model(
+        source.source,
+        weights=source.weights,
+        shape=dataset.shape,
+        classes=dataset.classes,
+        mean=source.mean,
+        std=source.std,
+    )
+    return Smoother(
+        model,
+        noise,
+        votes.norm,
+        select=votes.select,
+        estimate=votes.estimate,
+        alpha=votes.alpha,
+        seed=votes.seed,
+        block=votes.block,
+        tuner=make_tuner(),
+        device=device,
+    )
+
+
+def device_of(name: str) -> torch.device:
+    """The device, if it is here."""
+    import torch
+
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as problem:
+        raise SettingError(
+            f"device {name!r} cannot be used here ({str(problem).splitlines()[0]}); "
+            "allowed: cpu, or cuda where it exists"
+        ) from problem
+    return device
+
+
+def _array(value: float | str, name: str) -> float | FloatArray:
+    """A number, or the array in an .npy file."""
+    if isinstance(value, float):
+        return value
+    if not Path(value).is_file():
+        raise SettingError(f"{name}={value!r} is neither a number nor an existing .npy file")
+    try:
+        return np.asarray(np.load(value, allow_pickle=False), dtype=float)
+    except (ValueError, OSError) as problem:
+        raise SettingError(
+            f"{name}={value!r} is not a readable .npy file of numbers ({problem}); save it with numpy.save"
+        ) from problem

@@ -1,0 +1,131 @@
+"""The flags that several commands share, and the settings they stand for."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from smoothcert.config import Settings, read_settings
+
+MODEL, DATA, NOISE, VOTES = "Model", "Data", "Noise", "Votes"
+
+Model = Annotated[
+    str | None,
+    typer.Option(
+        help="A .safetensors file written by smoothcert train, a built-in name (small_cnn, mlp), a torch.export .pt2 "
+        "file, or package.module:factory.",
+        rich_help_panel=MODEL,
+    ),
+]
+Weights = Annotated[
+    str | None,
+    typer.Option(
+        help="Weights for a built-in name or a factory: .safetensors, or .pt read safely.", rich_help_panel=MODEL
+    ),
+]
+Mean = Annotated[
+    str | None,
+    typer.Option(help="Channel means, comma-separated: normalisation put into the model.", rich_help_panel=MODEL),
+]
+Std = Annotated[str | None, typer.Option(help="Channel standard deviations, comma-separated.", rich_help_panel=MODEL)]
+Data = Annotated[
+    str | None,
+    typer.Option(
+        help="digits (embedded), mnist, fashion_mnist, cifar10, a folder of class folders, or an .npz file with x "
+        "and y. [default: digits]",
+        rich_help_panel=DATA,
+    ),
+]
+Root = Annotated[str | None, typer.Option(help="Where data sets are kept; else SMOOTHCERT_DATA.", rich_help_panel=DATA)]
+Split = Annotated[str | None, typer.Option(help="train or test. [default: test]", rich_help_panel=DATA)]
+Size = Annotated[int | None, typer.Option(help="Resize and crop the images of a folder to this.", rich_help_panel=DATA)]
+Limit = Annotated[int | None, typer.Option(help="At most so many inputs.", rich_help_panel=DATA)]
+Skip = Annotated[int | None, typer.Option(help="Every so many-th input. [default: 1]", rich_help_panel=DATA)]
+Indices = Annotated[str | None, typer.Option(help="Exactly these inputs: 0,5,10-19.", rich_help_panel=DATA)]
+Download = Annotated[
+    bool | None,
+    typer.Option(
+        "--download/--no-download", help="Fetch a missing data set. [default: download]", rich_help_panel=DATA
+    ),
+]
+NoiseLaw = Annotated[
+    str | None, typer.Option("--noise", help="gaussian, laplace or uniform. [default: gaussian]", rich_help_panel=NOISE)
+]
+Sigma = Annotated[
+    float | None, typer.Option(help="Standard deviation of the noise per coordinate.", rich_help_panel=NOISE)
+]
+Scale = Annotated[
+    str | None, typer.Option(help="Instead of sigma: the law's scale, a number or an .npy file.", rich_help_panel=NOISE)
+]
+Loc = Annotated[
+    str | None, typer.Option(help="Shift of the noise, a number or an .npy file. [default: 0]", rich_help_panel=NOISE)
+]
+Grid = Annotated[
+    str | None,
+    typer.Option(
+        help="auto, none or 1/255: noise on the pixel grid, sound in floating point. [default: auto, on for images]",
+        rich_help_panel=NOISE,
+    ),
+]
+Norm = Annotated[float | None, typer.Option(help="1, 2, inf or any p > 0. [default: 2]", rich_help_panel=VOTES)]
+Method = Annotated[
+    str | None, typer.Option(help="Who chooses the noise: fixed. [default: fixed]", rich_help_panel=VOTES)
+]
+Select = Annotated[int | None, typer.Option(help="Votes to choose the class. [default: 100]", rich_help_panel=VOTES)]
+Estimate = Annotated[
+    int | None,
+    typer.Option("--estimate", "-n", help="Votes to bound its probability. [default: 100000]", rich_help_panel=VOTES),
+]
+Alpha = Annotated[
+    float | None,
+    typer.Option(help="Probability that one certificate is wrong. [default: 0.001]", rich_help_panel=VOTES),
+]
+Seed = Annotated[int | None, typer.Option(help="Seed of all draws. [default: 0]", rich_help_panel=VOTES)]
+Block = Annotated[
+    int | None, typer.Option(help="Noisy copies per call of the network. [default: 200]", rich_help_panel=VOTES)
+]
+Rows = Annotated[
+    int | None, typer.Option(help="Inputs taken in at once; changes no number. [default: 64]", rich_help_panel=VOTES)
+]
+Device = Annotated[str | None, typer.Option(help="cpu or cuda. [default: cpu]", rich_help_panel=VOTES)]
+Config = Annotated[Path | None, typer.Option(help="A run.toml to start from; flags win.")]
+Assign = Annotated[list[str] | None, typer.Option("--set", help="Any setting as section.name=value; wins over flags.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+# Where each flag goes in the settings; the same name as the parameter of the command.
+PATHS = {
+    "model": "model.source",
+    "weights": "model.weights",
+    "mean": "model.mean",
+    "std": "model.std",
+    "data": "data.source",
+    "noise": "noise.law",
+    "sigma": "noise.sigma",
+    "scale": "noise.scale",
+    "loc": "noise.loc",
+    "grid": "noise.grid",
+    **{name: f"data.{name}" for name in ("root", "split", "size", "limit", "skip", "indices", "download")},
+    **{name: f"certify.{name}" for name in ("norm", "method", "select", "estimate", "alpha", "block", "rows")},
+}
+
+
+def settings_of(context: typer.Context, home: str) -> Settings:
+    """The settings of a command from its file, flags and assignments; seed and device go to the section ``home``."""
+    given: Mapping[str, Any] = context.params
+    flags = {
+        PATHS.get(name, f"{home}.{name}"): value
+        for name, value in given.items()
+        if name not in ("config", "assign", "out", "votes", "json")
+    }
+    return read_settings(given["config"], flags, given["assign"] or ())
+
+
+def command_line() -> str:
+    """The exact command, for the run's notes."""
+    return shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]])

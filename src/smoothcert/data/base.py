@@ -1,0 +1,169 @@
+"""What a data set is: inputs by index, their true classes, and a fingerprint of both."""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from smoothcert.errors import DataError
+
+FloatArray = npt.NDArray[np.float32]
+Progress = Callable[[int, int | None], None]
+"""Told of a download: bytes done, and bytes in all or None when the server does not say."""
+
+PIXEL_GRID = 1 / 255
+"""The distance of two neighbouring values of an 8-bit pixel."""
+
+
+class Dataset(ABC):
+    """Inputs of one shape, numbered from 0, with or without true classes.
+
+    name     what it is called in records and reports
+    shape    the shape of one input: (1, 28, 28), (30,), …
+    classes  how many classes there are; None when there are no labels
+    grid     1/255 when the inputs are 8-bit images, with pixels k/255 as float32; None for real values
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    classes: int | None
+    grid: float | None
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many inputs there are."""
+
+    @abstractmethod
+    def inputs(self, indices: Sequence[int]) -> FloatArray:
+        """The inputs of these indices, float32, (n, *shape); an index outside is a DataError."""
+
+    @abstractmethod
+    def truths(self, indices: Sequence[int]) -> list[int | None]:
+        """The true class of each of these indices, None where it is not known."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """SHA-256, in hexadecimal, of the inputs and their labels: the same for the same content, anywhere."""
+
+
+class ArrayDataset(Dataset):
+    """A data set held in memory: uint8 values are images on the grid, floats are real values.
+
+    ``values`` is (n, *shape); real values are rounded to float32, and the rounded value is the input. ``labels`` is
+    (n,), integers from 0, or None. ``classes`` defaults to the largest label plus one.
+
+    >>> images = np.array([[[[0, 51]]], [[[255, 102]]]], dtype=np.uint8)
+    >>> two = ArrayDataset("two", images, labels=[1, 0])
+    >>> len(two), two.shape, two.classes, two.grid == 1 / 255
+    (2, (1, 1, 2), 2, True)
+    >>> two.inputs([1]).tolist(), two.truths([1, 0])
+    ([[[[1.0, 0.4000000059604645]]]], [0, 1])
+    """
+
+    def __init__(
+        self, name: str, values: npt.ArrayLike, labels: npt.ArrayLike | None = None, classes: int | None = None
+    ) -> None:
+        self._values = _checked_values(name, np.asarray(values))
+        self._labels = None if labels is None else _checked_labels(name, np.asarray(labels), len(self._values), classes)
+        self.name = name
+        self.shape = self._values.shape[1:]
+        self.grid = PIXEL_GRID if self._values.dtype == np.uint8 else None
+        self.classes = None
+        if self._labels is not None:
+            self.classes = int(self._labels.max()) + 1 if classes is None else classes
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def inputs(self, indices: Sequence[int]) -> FloatArray:
+        chosen = self._values[check_indices(self.name, indices, len(self))]
+        return pixels_to_inputs(chosen) if self.grid is not None else chosen
+
+    def truths(self, indices: Sequence[int]) -> list[int | None]:
+        chosen = check_indices(self.name, indices, len(self))
+        return [None] * len(chosen) if self._labels is None else self._labels[chosen].tolist()
+
+    def fingerprint(self) -> str:
+        """SHA-256 over the type, the shape and the bytes (little-endian) of the values, then those of the labels.
+
+        The name is not part of it: the same numbers under another name are the same data.
+        """
+        digest = hashlib.sha256(b"smoothcert array, version 1\n")
+        for array in (self._values, self._labels):
+            if array is None:
+                digest.update(b"no labels\n")
+                continue
+            little = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
+            digest.update(f"{little.dtype.str} {little.shape}\n".encode())
+            digest.update(little.data)
+        return digest.hexdigest()
+
+
+def pixels_to_inputs(pixels: npt.NDArray[np.uint8]) -> FloatArray:
+    """8-bit pixels k as the float32 nearest to k/255, the values that torchvision's ToTensor gives too.
+
+    >>> pixels_to_inputs(np.array([0, 255], dtype=np.uint8)).tolist()
+    [0.0, 1.0]
+    """
+    return pixels.astype(np.float32) / np.float32(255)
+
+
+def check_indices(name: str, indices: Sequence[int], length: int) -> npt.NDArray[np.int64]:
+    """The indices as an array, once each is found to lie in 0 … length - 1."""
+    # Compared as Python integers: one too large for int64 must get our words, not an OverflowError.
+    chosen = [operator.index(index) for index in indices]
+    for index in chosen:
+        if not 0 <= index < length:
+            raise DataError(
+                f"data set {name!r} has no input {index}: it holds {length} inputs, 0 to {length - 1}; "
+                f"choose an index in that range"
+            )
+    return np.array(chosen, dtype=np.int64)
+
+
+def _checked_values(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The values as uint8 or float32, or a DataError."""
+    if values.dtype != np.uint8 and values.dtype.kind != "f":
+        raise DataError(
+            f"data set {name!r}: the inputs are of type {values.dtype}; allowed are uint8 (images, 0 to 255) and "
+            f"floating point (real values); convert them with .astype"
+        )
+    if values.ndim < 2 or values.size == 0:
+        raise DataError(
+            f"data set {name!r}: the inputs have shape {values.shape}; allowed is (n, *shape of one input) with at "
+            f"least one input and one value each; reshape them"
+        )
+    if values.dtype == np.uint8:
+        return values
+    with np.errstate(over="ignore"):  # what overflows becomes infinite, and the smoother refuses it by index
+        return values.astype(np.float32, copy=False)
+
+
+def _checked_labels(
+    name: str, labels: npt.NDArray[Any], length: int, classes: int | None
+) -> npt.NDArray[np.int64]:
+    """The labels as int64, one per input, each from 0 and below ``classes``, or a DataError."""
+    if labels.dtype.kind not in "iu":
+        raise DataError(
+            f"data set {name!r}: the labels are of type {labels.dtype}; allowed are integers from 0; convert them with "
+            f".astype(int), or leave them out to certify without labels"
+        )
+    if labels.shape != (length,):
+        raise DataError(
+            f"data set {name!r}: the labels have shape {labels.shape}; allowed is ({length},), one per input; "
+            f"reshape or select them"
+        )
+    whole = labels.astype(np.int64)
+    if whole.min() < 0 or (classes is not None and whole.max() >= classes):
+        allowed = "integers from 0" if classes is None else f"0 to {classes - 1}"
+        raise DataError(
+            f"data set {name!r}: the labels run from {whole.min()} to {whole.max()}; allowed are {allowed}; "
+            f"number the classes from 0"
+        )
+    return whole

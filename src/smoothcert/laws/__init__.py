@@ -1,0 +1,53 @@
+"""The laws of noise, one file each. A new law is one file and one line of LAWS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from smoothcert.errors import SettingError, look_up
+from smoothcert.laws.base import Draws, Law, RadiusRule
+from smoothcert.laws.cauchy import Cauchy
+from smoothcert.laws.draws import NumpyDraws
+from smoothcert.laws.exponential_mixture import ExponentialMixture
+from smoothcert.laws.gaussian import Gaussian
+from smoothcert.laws.generalized_normal import GeneralizedNormal
+from smoothcert.laws.hyperbolic_secant import HyperbolicSecant
+from smoothcert.laws.laplace import Laplace
+from smoothcert.laws.laplace_gaussian import LaplaceGaussian
+from smoothcert.laws.pareto import Pareto
+from smoothcert.laws.uniform import Uniform
+
+__all__ = ["LAWS", "Draws", "Law", "NumpyDraws", "RadiusRule", "law_named"]
+
+LAWS: dict[str, Callable[..., Law]] = {
+    "gaussian": Gaussian,
+    "laplace": Laplace,
+    "uniform": Uniform,
+    "hyperbolic_secant": HyperbolicSecant,
+    "generalized_normal": GeneralizedNormal,
+    "cauchy": Cauchy,
+    "pareto": Pareto,
+    "laplace_gaussian": LaplaceGaussian,
+    "exponential_mixture": ExponentialMixture,
+}
+
+
+def law_named(spec: str | Law) -> Law:
+    """The law written as ``name`` or ``name:parameter=value,…``; a Law is returned as it is.
+
+    >>> str(law_named("laplace")), str(law_named("generalized_normal:beta=1.5"))
+    ('laplace', 'generalized_normal:beta=1.5')
+    """
+    if isinstance(spec, Law):
+        return spec
+    name, _, rest = spec.partition(":")
+    make = look_up("law", name, LAWS)
+    try:
+        parameters = {key: float(value) for key, _, value in (part.partition("=") for part in rest.split(",") if part)}
+        return make(**parameters)
+    except SettingError:
+        raise
+    except (TypeError, ValueError) as problem:
+        raise SettingError(
+            f"law {spec!r}: cannot read the parameters {rest!r} ({problem}); write name:parameter=number, comma-separated"
+        ) from problem

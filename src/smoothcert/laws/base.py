@@ -1,0 +1,147 @@
+"""A law of noise at unit scale, and the rule that turns a probability into a radius."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from smoothcert.errors import SettingError
+from smoothcert.maths import Array
+from smoothcert.maths.quadrature import HalfLine
+
+
+class Draws(Protocol):
+    """What a law is handed: a keyed source of plain random numbers, on either side of the curtain."""
+
+    def normal(self, shape: tuple[int, ...]) -> Array:
+        """Independent standard normal numbers."""
+
+    def uniform(self, shape: tuple[int, ...]) -> Array:
+        """Independent numbers, uniform on [0, 1)."""
+
+    def exponential(self, shape: tuple[int, ...]) -> Array:
+        """Independent standard exponential numbers."""
+
+    def gamma(self, shape: tuple[int, ...], k: float) -> Array:
+        """Independent numbers with density x^(k-1) exp(-x) / Γ(k)."""
+
+    def signs(self, shape: tuple[int, ...]) -> Array:
+        """Independent fair signs, -1.0 or 1.0."""
+
+
+@dataclass(frozen=True)
+class RadiusRule:
+    """A theorem: if the class wins with probability >= lower and every rival with <= upper, the radius at unit scale.
+
+    ``radius(lower, upper, dim)`` works on arrays. With one class bounded, upper is 1 - lower. ``tight`` is the closed
+    range of norms in which some classifier flips at exactly this radius, converted from the rule's own norm.
+    """
+
+    theorem: str
+    radius: Callable[[Array, Array, int], Array]
+    tight: tuple[float, float] | None = None
+
+
+class Law(ABC):
+    """Unit noise: centred, symmetric, scale one. Coordinates are independent unless ``independent`` is False.
+
+    A law of your own gives ``sample`` and ``log_prob``; the rest is worked out numerically. With independent
+    coordinates ``log_prob`` is elementwise; otherwise it takes (..., dim) and returns (...).
+    """
+
+    name: ClassVar[str] = ""
+    independent: ClassVar[bool] = True
+    continuous: ClassVar[bool] = True  # False when the density jumps, as the uniform's does
+
+    @abstractmethod
+    def sample(self, shape: tuple[int, ...], draws: Draws) -> Array:
+        """Independent draws of the unit law."""
+
+    @abstractmethod
+    def log_prob(self, z: Array) -> Array:
+        """The log density of one coordinate, elementwise, for numpy arrays."""
+
+    @property
+    def log_concave(self) -> bool:
+        """Is the log density concave? Declared, never guessed: a false claim makes the l1 radius unsound."""
+        return False
+
+    def tail(self, z: Array) -> Array:
+        """P(Z > z) for one coordinate, elementwise."""
+        return self._half_line.tail(z)
+
+    def quantile(self, p: Array) -> Array:
+        """The inverse of the distribution function of one coordinate, elementwise."""
+        return self._half_line.quantile(p, self.tail)
+
+    def score(self, z: Array) -> Array:
+        """Minus the derivative of the log density, elementwise."""
+        return self._half_line.score(z)
+
+    @property
+    def std(self) -> float | None:
+        """Standard deviation of one coordinate; None when the law has none."""
+        return self._half_line.std if self.independent else None
+
+    def worst_log_ratio(self, shift: Array) -> Array:
+        """The supremum over z of log φ(z - shift)/φ(z), elementwise; infinite where no closed form is known."""
+        return np.where(np.asarray(shift) == 0, 0.0, np.inf)
+
+    @property
+    def radii(self) -> Mapping[float, RadiusRule]:
+        """norm -> proved rule; a missing norm has no theorem. A log-concave law has one in l1."""
+        if not self.log_concave:
+            return {}
+        return {1.0: RadiusRule("log-concave l1, F⁻¹(p)", self.half_gap, tight=(0.0, 1.0))}
+
+    def half_gap(self, lower: Array, upper: Array, dim: int) -> Array:
+        """½(F⁻¹(p_A) − F⁻¹(p_B)): the l1 radius of any i.i.d. symmetric log-concave law, F its distribution function.
+
+        No set of probability q grows along a coordinate faster than the half-line, at the rate φ(F⁻¹(q)), and half-lines
+        reach this rate; the differential inequality integrates to F⁻¹.
+        """
+        return 0.5 * (self.quantile(lower) - self.quantile(upper))
+
+    @cached_property
+    def _half_line(self) -> HalfLine:
+        if not self.independent:
+            raise SettingError(f"the law {self} has dependent coordinates, so one coordinate has no density to integrate")
+        return HalfLine(self.log_prob)
+
+    def __str__(self) -> str:
+        """The law as a user would write it: its name, and its parameters after a colon."""
+        return self.name or type(self).__name__
+
+    def scale_of(self, sigma: float) -> float:
+        """The scale at which one coordinate has standard deviation sigma."""
+        if not self.std:
+            raise SettingError(f"the law {self} has no standard deviation, so sigma={sigma} says nothing; give scale")
+        return sigma / self.std
+
+
+def parameter(law: str, name: str, value: float, allowed: str, holds: bool) -> float:
+    """The value as a float, or a SettingError that says what is allowed."""
+    if not (holds and math.isfinite(value)):
+        raise SettingError(f"{law}: {name}={value} is outside what it may be; {name} must be {allowed}")
+    return float(value)
+
+
+def written(value: float) -> str:
+    """The shortest text that reads back as the value.
+
+    >>> written(1.5), written(2.0), written(1 / 3)
+    ('1.5', '2', '0.3333333333333333')
+    """
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
+
+
+def logarithm(values: Array) -> Array:
+    """The natural logarithm of a numpy array or of a tensor."""
+    return np.log(values) if isinstance(values, np.ndarray) else values.log()

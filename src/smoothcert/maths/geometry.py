@@ -1,0 +1,76 @@
+"""Norms, the balls of any l_p, and the shapes made from them by a scale per coordinate."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_FLOOR, Decimal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import gammaln
+
+from smoothcert.maths import FloatArray
+
+
+def p_norm(vectors: ArrayLike, norm: float) -> FloatArray:
+    """The l_p norm along the last axis, for any p > 0 (for p < 1 the usual quasi-norm), without overflow.
+
+    >>> [round(float(p_norm([3.0, -4.0], p)), 3) for p in (0.5, 1, 2, math.inf)]
+    [13.928, 7.0, 5.0, 4.0]
+    """
+    size = np.abs(np.asarray(vectors, dtype=float))
+    if size.shape[-1] == 0:
+        return np.zeros(size.shape[:-1])
+    largest = size.max(axis=-1)
+    if math.isinf(norm):
+        return np.asarray(largest)
+    unit = np.where(largest > 0, largest, 1.0)
+    total = np.sum((size / unit[..., None]) ** norm, axis=-1)
+    return np.asarray(largest * total ** (1.0 / norm))
+
+
+def shrinkage(proved: float, asked: float, dim: int) -> float:
+    """The factor c such that the l_asked ball of radius c·r lies inside the l_proved ball of radius r.
+
+    Hölder: ‖δ‖_a <= d^(1/a - 1/p) ‖δ‖_p for p > a; for p <= a the l_p ball is inside as it is.
+
+    >>> shrinkage(2, math.inf, 100), shrinkage(2, 1, 100)
+    (0.1, 1.0)
+    """
+    return float(dim ** -max(0.0, 1.0 / proved - 1.0 / asked))
+
+
+def geometric_mean(scale: ArrayLike) -> float:
+    """The geometric mean through logs; exactly the common value when all are equal.
+
+    >>> geometric_mean([0.3, 0.3, 0.3]), geometric_mean([1e-300, 1e300])
+    (0.3, 1.0)
+    """
+    values = np.asarray(scale, dtype=float)
+    least = float(values.min())
+    return least * math.exp(float(np.mean(np.log(values) - math.log(least))))
+
+
+def log_volume(scale: ArrayLike, radius: float, norm: float, dim: int) -> float:
+    """Log-volume of {δ in R^dim : ‖δ/scale‖_norm <= radius}; minus infinity at radius zero.
+
+    >>> round(math.exp(log_volume(1.0, 2.0, 2, 3)), 6) == round(4 / 3 * math.pi * 8, 6)
+    True
+    """
+    if radius <= 0:
+        return -math.inf
+    inverse = 1.0 / norm
+    ball = dim * math.log(2 * radius) + dim * float(gammaln(1 + inverse)) - float(gammaln(1 + dim * inverse))
+    return ball + dim * float(np.mean(np.log(np.asarray(scale, dtype=float))))
+
+
+def round_down(value: float, digits: int = 3) -> str:
+    """A certified number as text, never above what was proved.
+
+    >>> round_down(0.6549), round_down(0.29, 2), round_down(1.0, 2), round_down(-0.0004)
+    ('0.654', '0.29', '1.00', '-0.001')
+    """
+    if not math.isfinite(value):
+        return str(value)
+    # The shortest decimal that reads back as this float is what the user typed: 0.29 stays 0.29.
+    return str(Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_FLOOR))

@@ -1,0 +1,1 @@
+"""Numbers over records, without torch."""

@@ -1,0 +1,63 @@
+"""Certified accuracy and its relatives: small functions over records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from smoothcert.maths import FloatArray
+from smoothcert.records import Record
+
+
+def counts(record: Record) -> bool:
+    """Is this a certificate to be counted? Its label is the truth, or the truth is unknown and there is a label."""
+    return record.correct if record.truth is not None else record.label is not None
+
+
+def certified_accuracy(records: Sequence[Record], radii: Sequence[float]) -> FloatArray:
+    """The share of inputs answered correctly and certified at each radius or beyond; never rises with the radius."""
+    reached = np.array([record.radius if counts(record) else -math.inf for record in records])
+    return np.array([np.mean(reached >= radius) if len(reached) else math.nan for radius in radii])
+
+
+def clean_accuracy(records: Sequence[Record]) -> float:
+    """The share of inputs with the right answer, at any radius; an abstention is not one."""
+    return float(certified_accuracy(records, [0.0])[0])
+
+
+def abstention(records: Sequence[Record]) -> float:
+    """The share of inputs without an answer."""
+    return float(np.mean([record.label is None for record in records])) if records else math.nan
+
+
+def average_certified_radius(records: Sequence[Record]) -> float:
+    """ACR: the mean over all inputs of the radius, counted as zero unless the answer is right (Zhai et al. 2020)."""
+    return float(np.mean([record.radius if counts(record) else 0.0 for record in records])) if records else math.nan
+
+
+def votes_per_input(records: Sequence[Record]) -> float:
+    """The mean number of noisy copies classified per input, to select and to estimate."""
+    if not records:
+        return math.nan
+    return float(np.mean([r.trials + sum(r.selection) + r.selection_invalid for r in records]))
+
+
+def expected_wrong(records: Sequence[Record]) -> float:
+    """How many of the certificates may be expected to be wrong: the sum of their alphas."""
+    return float(sum(record.alpha for record in records if record.label is not None))
+
+
+def round_radii(records: Sequence[Record], number: int = 6) -> list[float]:
+    """About ``number`` round radii from zero up to the largest certified one, for the columns of a table.
+
+    >>> round_radii([])
+    [0.0]
+    """
+    largest = max((record.radius for record in records), default=0.0)
+    if not 0 < largest < math.inf:
+        return [0.0]
+    magnitude = 10.0 ** math.floor(math.log10(largest / number))
+    step = next(magnitude * factor for factor in (1, 2.5, 5, 10) if magnitude * factor * number >= largest)
+    return [round(step * k, 10) for k in range(math.floor(largest / step) + 1)]

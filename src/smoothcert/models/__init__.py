@@ -1,0 +1,45 @@
+"""Classifiers: built-in architectures, and any other as a module from a batch to logits.
+
+A new architecture is one file with a function ``(shape, classes) -> nn.Module`` and one line of MODELS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from torch import nn
+
+from smoothcert.models.adapters import Classifier, batch_dependent, classifier_of
+from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
+from smoothcert.models.exported import Exported
+from smoothcert.models.fingerprint import fingerprint
+from smoothcert.models.loading import load_model
+from smoothcert.models.mlp import mlp
+from smoothcert.models.normalize import Normalize, with_normalisation
+from smoothcert.models.small_cnn import small_cnn
+from smoothcert.models.weights import load_weights, read_metadata, read_state, save_weights
+
+__all__ = [
+    "ARCHITECTURE_KEY",
+    "MODELS",
+    "Architecture",
+    "Classifier",
+    "Exported",
+    "Normalize",
+    "batch_dependent",
+    "classifier_of",
+    "fingerprint",
+    "load_model",
+    "load_weights",
+    "mlp",
+    "read_metadata",
+    "read_state",
+    "save_weights",
+    "small_cnn",
+    "with_normalisation",
+]
+
+MODELS: dict[str, Callable[[Sequence[int], int], nn.Module]] = {
+    "mlp": mlp,
+    "small_cnn": small_cnn,
+}

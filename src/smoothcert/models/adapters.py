@@ -1,0 +1,99 @@
+"""Any callable as a classifier: a module in eval mode from a batch to logits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+
+from smoothcert.errors import ModelError
+from smoothcert.models.exported import Exported
+
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+# torch.export writes batch norm as one of these; each takes its ``training`` flag at this position.
+GRAPH_BATCH_NORMS: dict[Any, int] = {
+    torch.ops.aten.batch_norm.default: 5,
+    torch.ops.aten.native_batch_norm.default: 5,
+    torch.ops.aten._native_batch_norm_legit.default: 5,
+    torch.ops.aten._native_batch_norm_legit_functional.default: 5,
+    torch.ops.aten._native_batch_norm_legit.no_stats: 3,
+}
+
+
+class Classifier(nn.Module):
+    """A callable from a batch to logits (batch, classes), or to an output that carries them as ``.logits``."""
+
+    def __init__(self, model: Callable[[Tensor], Any]) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The logits of a batch."""
+        output = self.model(x)
+        logits = getattr(output, "logits", output)
+        if not isinstance(logits, Tensor):
+            raise ModelError(
+                f"the model returned a {type(logits).__name__}; allowed: a tensor of logits (batch, classes), "
+                "or an output with that tensor as its .logits; wrap the model in a function that returns it"
+            )
+        if logits.dim() != 2 or len(logits) != len(x):
+            raise ModelError(
+                f"the model returned logits of shape {tuple(logits.shape)} for a batch of {len(x)}; "
+                f"allowed: ({len(x)}, classes); wrap the model in a function that returns that"
+            )
+        return logits
+
+
+def classifier_of(model: Callable[[Tensor], Any]) -> Classifier:
+    """``model`` as a module from a batch to logits, put in eval mode if it was training.
+
+    >>> classifier_of(lambda x: x.flatten(1))(torch.zeros(2, 1, 3)).shape
+    torch.Size([2, 3])
+    """
+    if not callable(model):
+        raise ModelError(f"a model must be callable on a batch; got a {type(model).__name__}")
+    if isinstance(model, nn.Module):
+        model = _in_eval_mode(model)
+    classifier = model if isinstance(model, Classifier) else Classifier(model)
+    classifier.training = False
+    return classifier
+
+
+def batch_dependent(model: nn.Module) -> list[str]:
+    """Names of the layers whose answer for one input depends on the rest of the batch even in eval mode.
+
+    >>> batch_dependent(nn.Sequential(nn.BatchNorm1d(2), nn.BatchNorm1d(2, track_running_stats=False)))
+    ['1']
+    """
+    names = []
+    for name, module in model.named_modules():
+        if isinstance(module, BATCH_NORMS) and module.running_mean is None:
+            names.append(name)
+        if isinstance(module, fx.GraphModule):
+            names += [f"{name}.{node}".lstrip(".") for node in _graph_batch_norms(module)]
+    return names
+
+
+def _in_eval_mode(model: nn.Module) -> nn.Module:
+    if not any(module.training for module in model.modules()):
+        return model
+    try:
+        return model.eval()
+    except NotImplementedError as error:  # a graph from torch.export has one mode, that of its export
+        if isinstance(model, fx.GraphModule):
+            return Exported(model)
+        raise ModelError(
+            f"{type(model).__name__} holds a module that has no eval mode: {error}; "
+            "if it is a graph from torch.export, wrap that graph in smoothcert.models.Exported first"
+        ) from error
+
+
+def _graph_batch_norms(graph: fx.GraphModule) -> list[str]:
+    """The batch norms that were exported in training mode: they average over the batch for ever."""
+    return [
+        node.name
+        for node in graph.graph.nodes
+        if node.target in GRAPH_BATCH_NORMS and node.args[GRAPH_BATCH_NORMS[node.target]] is True
+    ]

@@ -1,0 +1,90 @@
+"""Models from the user's own code: ``package.module:factory``."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+from smoothcert.errors import ModelError
+
+SPEC = re.compile(r"(?P<module>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):(?P<factory>[A-Za-z_]\w*)")
+
+
+def is_factory(spec: str) -> bool:
+    """Whether ``spec`` is written as package.module:factory.
+
+    >>> is_factory("my.models:resnet"), is_factory("small_cnn"), is_factory("a b:c")
+    (True, False, False)
+    """
+    return SPEC.fullmatch(spec) is not None
+
+
+def from_factory(spec: str) -> Callable[..., Any]:
+    """What ``package.module:factory`` returns when called without arguments; the module may be in this folder.
+
+    >>> from_factory("torch.nn:ReLU")
+    ReLU()
+    """
+    match = SPEC.fullmatch(spec)
+    if match is None:
+        raise ModelError(f"a factory is written as package.module:factory; got {spec!r}")
+    with _current_folder_importable():
+        factory = _factory(_module(match["module"], spec), match["factory"], spec)
+        try:
+            model = factory()
+        except Exception as error:
+            raise ModelError(f"{spec}: the factory raised {type(error).__name__}: {error}") from error
+    if not callable(model):
+        raise ModelError(
+            f"{spec}: the factory returned a {type(model).__name__}; allowed: a callable from a batch to logits"
+        )
+    result: Callable[..., Any] = model
+    return result
+
+
+@contextmanager
+def _current_folder_importable() -> Iterator[None]:
+    """The current folder comes first in the search for modules, as under ``python -m``, and leaves again."""
+    folder = os.getcwd()
+    sys.path.insert(0, folder)
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        if folder in sys.path:
+            sys.path.remove(folder)
+
+
+def _module(name: str, spec: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or name
+        if name == missing or name.startswith(f"{missing}."):
+            raise ModelError(
+                f"{spec}: there is no module {missing!r}; looked in the installed packages and in {os.getcwd()}; "
+                "install it, or start from the folder that holds it"
+            ) from error
+        raise ModelError(f"{spec}: importing {name} needs the module {missing!r}; install it") from error
+    except Exception as error:
+        raise ModelError(f"{spec}: importing {name} raised {type(error).__name__}: {error}") from error
+
+
+def _factory(module: ModuleType, name: str, spec: str) -> Callable[[], object]:
+    factory = getattr(module, name, None)
+    if factory is None:
+        public = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        where = getattr(module, "__file__", None) or "a built-in module"
+        raise ModelError(
+            f"{spec}: {module.__name__} ({where}) has no {name!r}; callables there: {', '.join(public[:8]) or 'none'}"
+        )
+    if not callable(factory):
+        raise ModelError(f"{spec}: {name!r} is a {type(factory).__name__}; allowed: a function without arguments")
+    result: Callable[[], object] = factory
+    return result

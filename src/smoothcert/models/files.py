@@ -1,0 +1,38 @@
+"""Writing a file whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace ``path`` by ``content``; after a crash it holds either all of the old or all of the new.
+
+    >>> import tempfile
+    >>> target = Path(tempfile.mkdtemp()) / "note"
+    >>> write_atomically(target, b"whole")
+    >>> target.read_bytes(), [file.name for file in target.parent.iterdir()]
+    (b'whole', ['note'])
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+        _sync_folder(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name itself survive a crash; Windows cannot open a folder and does without."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,159 @@
+"""From what a user writes after ``--model`` to a classifier in eval mode.
+
+small_cnn               a built-in architecture, with a weights file
+model.safetensors       a file written by training, which records its architecture
+model.pt2               a graph written by torch.export; it is code, so load only what you trust
+package.module:factory  your own code; weights, if given, are loaded into what it returns
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from torch import nn
+
+from smoothcert.errors import ModelError, UnknownName, look_up
+from smoothcert.models.adapters import classifier_of
+from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
+from smoothcert.models.exported import load_exported
+from smoothcert.models.factory import from_factory, is_factory
+from smoothcert.models.normalize import check_normalisation, with_normalisation
+from smoothcert.models.weights import TORCH_SUFFIXES, load_weights, read_metadata
+
+Numbers = Sequence[float]
+WAYS = "a built-in name, a .safetensors file written by training, a .pt2 file, or package.module:factory"
+
+
+def load_model(
+    spec: str | Path,
+    *,
+    weights: str | Path | None = None,
+    shape: Sequence[int],
+    classes: int | None = None,
+    mean: Numbers | None = None,
+    std: Numbers | None = None,
+) -> nn.Module:
+    """The classifier that ``spec`` names, in eval mode, for inputs of ``shape``, with normalisation in front if given.
+
+    >>> load_model("small_cn", shape=(1, 28, 28))
+    Traceback (most recent call last):
+    smoothcert.errors.UnknownName: unknown model 'small_cn'; did you mean 'small_cnn'? known: mlp, small_cnn; \
+allowed: a built-in name, a .safetensors file written by training, a .pt2 file, or package.module:factory
+    """
+    text, suffix = str(spec), Path(spec).suffix.lower()
+    _check_pair(mean, std, shape)
+    if suffix == ".safetensors":
+        _refuse_weights(text, weights)
+        return _recorded(Path(spec), shape, classes, mean, std)
+    if suffix == ".pt2":
+        _refuse_weights(text, weights)
+        exported = load_exported(Path(spec))
+        exported.check_event(shape)
+        return _normalised(exported, mean, std)
+    if is_factory(text):
+        return _normalised(_from_code(text, weights), mean, std)
+    if suffix in TORCH_SUFFIXES:
+        raise ModelError(
+            f"{text} is a weights file, which does not say its architecture; "
+            "give it as weights, with a built-in name or package.module:factory as the model"
+        )
+    return _built_in(text, weights, shape, classes, mean, std)
+
+
+def _built_in(
+    name: str,
+    weights: str | Path | None,
+    shape: Sequence[int],
+    classes: int | None,
+    mean: Numbers | None,
+    std: Numbers | None,
+) -> nn.Module:
+    """The architecture ``name`` with its weights; random weights are refused, since they certify nothing."""
+    from smoothcert.models import MODELS  # the registry is in the package, which imports this file
+
+    try:
+        build = look_up("model", name, MODELS)
+    except UnknownName as error:
+        raise UnknownName(f"{error}; allowed: {WAYS}") from None
+    if weights is None:
+        raise ModelError(
+            f"the model {name!r} has no weights, and random weights certify nothing; "
+            "give a weights file, or train one first"
+        )
+    if Path(weights).suffix.lower() == ".safetensors" and ARCHITECTURE_KEY in read_metadata(weights):
+        return _recorded(Path(weights), shape, classes, mean, std, name)
+    if classes is None:
+        raise ModelError(f"the model {name!r} needs the number of classes; got None; give classes")
+    model = build(shape, classes)
+    load_weights(model, weights)
+    return _normalised(model, mean, std)
+
+
+def _recorded(
+    path: Path,
+    shape: Sequence[int],
+    classes: int | None,
+    mean: Numbers | None,
+    std: Numbers | None,
+    name: str | None = None,
+) -> nn.Module:
+    """The model of a file that records its architecture, which must agree with whatever else was given."""
+    text = read_metadata(path).get(ARCHITECTURE_KEY)
+    if text is None:
+        raise ModelError(
+            f"{path} does not record its architecture, as files written by training do; "
+            "give it as weights, with a built-in name or package.module:factory as the model"
+        )
+    recorded = Architecture.from_json(text)
+    given = {"name": name, "shape": shape, "classes": classes, "mean": mean, "std": std}
+    for field, value in given.items():
+        known = getattr(recorded, field)
+        wanted = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+        if wanted is not None and wanted != known:
+            raise ModelError(
+                f"{path} was trained with {field} {known}, and {wanted} was asked for; give a model that agrees with it"
+            )
+    model = _rebuilt(recorded, path)
+    load_weights(model, path)
+    return model.eval()
+
+
+def _rebuilt(recorded: Architecture, path: Path) -> nn.Module:
+    """The model without weights. A recorded factory is never imported: a weights file must not name code to run."""
+    try:
+        return recorded.build()
+    except UnknownName as error:
+        raise ModelError(
+            f"{path} was trained from {recorded.name!r}, which is not built in: {error}; "
+            f"give {path} as weights, with package.module:factory as the model"
+        ) from error
+
+
+def _from_code(spec: str, weights: str | Path | None) -> nn.Module:
+    model = from_factory(spec)
+    if weights is not None:
+        if not isinstance(model, nn.Module):
+            raise ModelError(f"{spec} returned a {type(model).__name__}, and weights load only into a torch.nn.Module")
+        load_weights(model, weights)
+    return classifier_of(model)
+
+
+def _normalised(model: nn.Module, mean: Numbers | None, std: Numbers | None) -> nn.Module:
+    if mean is None or std is None:
+        return model.eval()
+    return with_normalisation(model, mean, std).eval()
+
+
+def _check_pair(mean: Numbers | None, std: Numbers | None, shape: Sequence[int]) -> None:
+    if not shape:
+        raise ModelError("shape must be that of one input, such as (1, 28, 28); got an empty shape")
+    if mean is not None and std is not None:
+        check_normalisation(mean, std, shape[0])
+    elif mean is not None or std is not None:
+        raise ModelError(f"mean and std go together; got mean {mean} and std {std}; give both or neither")
+
+
+def _refuse_weights(spec: str, weights: str | Path | None) -> None:
+    if weights is not None:
+        raise ModelError(f"{spec} holds its own weights; got also the weights {weights}; leave one of them out")

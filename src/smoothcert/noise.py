@@ -1,0 +1,157 @@
+"""Step 1: noise = law + scale + loc (+ pixel grid), and the noisy copies of an input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from smoothcert.errors import InputError, SettingError
+from smoothcert.laws import Draws, Law, law_named
+from smoothcert.maths import FloatArray
+from smoothcert.seeds import TorchDraws
+
+OFF_GRID = 1e-3  # in steps of the grid; float32 pixels k/255 are within 2e-5
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """x becomes x + loc + scale * z. A scalar scale is isotropic, one value per pixel is
+    anisotropic, and a leading batch axis gives each input its own.
+
+    With grid = 1/255 the sum is formed on the pixel grid in integers, which is sound in floating point: the
+    certificate then speaks of inputs on the grid. Without it, of real inputs up to float arithmetic.
+    """
+
+    law: Law
+    scale: Tensor
+    loc: Tensor
+    grid: float | None = None
+
+    def __init__(
+        self,
+        law: Law | str,
+        scale: Tensor | FloatArray | float,
+        loc: Tensor | FloatArray | float = 0.0,
+        grid: float | None = None,
+    ) -> None:
+        object.__setattr__(self, "law", law_named(law))
+        object.__setattr__(self, "scale", torch.as_tensor(scale, dtype=torch.float64))
+        object.__setattr__(self, "loc", torch.as_tensor(loc, dtype=torch.float64))
+        object.__setattr__(self, "grid", grid)
+        self._check()
+
+    def _check(self) -> None:
+        least = float(self.scale.min()) if self.scale.numel() else 0.0
+        if not (least > 0 and bool(self.scale.isfinite().all())):
+            raise SettingError(f"every scale must be a finite number above 0; the least of these is {least:g}")
+        if not bool(self.loc.isfinite().all()):
+            raise SettingError("every loc must be a finite number; some are NaN or infinite")
+        if self.grid is not None and not (self.grid > 0 and abs(1 / self.grid - round(1 / self.grid)) < 1e-6):
+            raise SettingError(f"grid={self.grid} must be one over a whole number; for 8-bit images it is 1/255")
+
+    @classmethod
+    def isotropic(cls, law: Law | str, sigma: float, grid: float | None = None) -> Noise:
+        """The same noise in every coordinate; sigma is its standard deviation.
+
+        >>> Noise.isotropic("uniform", sigma=1.0).scale
+        tensor(1.7321, dtype=torch.float64)
+        """
+        if not (sigma > 0 and np.isfinite(sigma)):
+            raise SettingError(
+                f"sigma={sigma} must be a finite number above 0: it is the standard deviation of the noise"
+            )
+        law = law_named(law)
+        return cls(law, law.scale_of(sigma), grid=grid)
+
+    @property
+    def domain(self) -> str:
+        """Where the certificate's perturbations live; goes into every record."""
+        return "reals, float arithmetic" if self.grid is None else f"grid 1/{self.levels}"
+
+    @property
+    def levels(self) -> int:
+        """Steps of the grid in one unit: 255 for 8-bit images."""
+        assert self.grid is not None
+        return round(1 / self.grid)
+
+    def per_input(self, event: int) -> bool:
+        """Does each input have its own scale or loc? (event: the number of axes of one input.)"""
+        return max(self.scale.ndim, self.loc.ndim) > event
+
+    def row(self, position: int, shape: tuple[int, ...], batch: int) -> Noise:
+        """The noise of one input of a batch; shape is that of one input."""
+        parts = {}
+        for name, value in (("scale", self.scale), ("loc", self.loc)):
+            if value.ndim > len(shape):
+                if value.shape[0] != batch:
+                    raise SettingError(
+                        f"{name} holds {value.shape[0]} rows for a batch of {batch}; give one row per input"
+                    )
+                value = value[position]
+            try:
+                torch.broadcast_to(value, shape)
+            except RuntimeError:
+                raise SettingError(
+                    f"{name} of shape {tuple(value.shape)} does not fit inputs of shape {shape}; "
+                    "give one number, one per coordinate, or one per input and coordinate"
+                ) from None
+            parts[name] = value
+        return Noise(self.law, grid=self.grid, **parts)
+
+    @property
+    def sampling_dtype(self) -> torch.dtype:
+        """float64 on the grid, where the draw is rounded to an integer; float32 otherwise."""
+        return torch.float32 if self.grid is None else torch.float64
+
+    def copier(self, x: Tensor) -> Callable[[int, Draws], Tensor]:
+        """A function that makes ``count`` noisy copies of one input, (count, *event) in float32."""
+        device = x.device
+        if self.grid is None:
+            center, scale = (x.double() + self.loc.to(device)).float(), self.scale.float().to(device)
+
+            def copies(count: int, draws: Draws) -> Tensor:
+                z: Tensor = self.law.sample((count, *x.shape), draws)
+                return z.mul_(scale).add_(center)
+
+            return copies
+        steps, levels = quantise(x, self.levels), float(self.levels)
+        scale, shift = self.scale.to(device) * levels, self.loc.to(device) * levels
+
+        def on_grid(count: int, draws: Draws) -> Tensor:
+            z: Tensor = self.law.sample((count, *x.shape), draws)
+            # rint(noise in steps) + steps is exact in float64; one division after the integer sum.
+            return z.mul_(scale).add_(shift).round_().add_(steps).div_(levels).float()
+
+        return on_grid
+
+    def center_of(self, x: Tensor) -> FloatArray:
+        """The input as the certificate means it: on the grid, the exact grid point."""
+        if self.grid is None:
+            return x.detach().cpu().double().numpy()
+        return quantise(x, self.levels).cpu().numpy() / self.levels
+
+    def noisy(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """One noisy copy of each input of a batch, differentiable in x; for training and attacks, never for votes."""
+        draws = TorchDraws(generator, torch.float32, x.device)
+        z: Tensor = self.law.sample(tuple(x.shape), draws)
+        noise = z.mul_(self.scale.float().to(x.device)).add_(self.loc.float().to(x.device))
+        if self.grid is not None:
+            noise = noise.mul_(self.levels).round_().div_(self.levels)
+        return x + noise.to(x.dtype)
+
+
+def quantise(x: Tensor, levels: int) -> Tensor:
+    """The whole number of grid steps in each coordinate (float64), refusing inputs off the grid."""
+    exact = x.detach().double() * levels
+    steps = exact.round()
+    worst = float((exact - steps).abs().max()) if x.numel() else 0.0
+    if worst > OFF_GRID:
+        raise InputError(
+            f"an input is off the grid of 1/{levels} by {worst:.3g} steps, and would be certified as another one; "
+            f"quantise it first (x = (x * {levels}).round() / {levels}), or use noise without a grid"
+        )
+    return steps

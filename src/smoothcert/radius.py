@@ -1,0 +1,60 @@
+"""Step 4: from a bound to the certified radius at unit scale, by a proved rule or by norm conversion from one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from smoothcert.bounds import Bound
+from smoothcert.errors import SettingError
+from smoothcert.laws import Law
+from smoothcert.maths.geometry import shrinkage
+from smoothcert.maths.intervals import lower_bound
+
+
+@dataclass(frozen=True)
+class ProvedRadius:
+    """The answer cannot change within this l_p distance at unit scale; rule names the theorem."""
+
+    value: float
+    rule: str
+
+
+def check_norm(norm: float) -> None:
+    """A norm is any p > 0, up to infinity."""
+    if not norm > 0:
+        raise SettingError(f"norm={norm} must be a number above 0 or inf; the usual ones are 1, 2 and inf")
+
+
+def proved_radius(law: Law, norm: float, dim: int, bound: Bound) -> ProvedRadius:
+    """The largest radius that a theorem about the law gives in this norm; zero when the bound decides nothing.
+
+    A rule proved in norm a also certifies l_p: for p < a with the same radius, for p > a divided by d^(1/a - 1/p).
+
+    >>> from smoothcert.laws import law_named
+    >>> bound = Bound(lower=0.9, alpha=0.001, trials=1000)
+    >>> proved_radius(law_named("gaussian"), 2, 3072, bound).value
+    1.2815515655446...
+    >>> proved_radius(law_named("gaussian"), math.inf, 3072, bound).rule
+    'Gaussian l2 (Cohen et al. 2019, Thm 1), converted to linf'
+    """
+    check_norm(norm)
+    if not law.radii:
+        raise SettingError(f"the law {law} has no proved radius in any norm")
+    candidates = []
+    for proved, rule in law.radii.items():
+        at_unit = float(rule.radius(bound.lower, bound.rival, dim)) if bound.lower > bound.rival else 0.0
+        name = rule.theorem if proved == norm else f"{rule.theorem}, converted to l{norm:g}"
+        candidates.append(ProvedRadius(max(at_unit, 0.0) * shrinkage(proved, norm, dim), name))
+    # All candidates rest on the same bound, so the best of them is as sure as each.
+    return max(candidates, key=lambda candidate: candidate.value)
+
+
+def check_trials(estimate: int, alpha: float) -> None:
+    """Refuse a number of votes that could not certify anything even if all agreed."""
+    if float(lower_bound(estimate, estimate, alpha)) <= 0.5:
+        least = math.ceil(math.log(alpha) / math.log(0.5)) + 1
+        raise SettingError(
+            f"estimate={estimate} votes can certify nothing at alpha={alpha}: even if all agree the bound stays at or "
+            f"below 1/2; use at least {least} (the literature uses 100000)"
+        )

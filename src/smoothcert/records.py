@@ -1,0 +1,121 @@
+"""Step 8: a certificate as one flat, versioned, exact row, with its raw counts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+
+from smoothcert.certificates import Ballot, Certificate, Soundness
+from smoothcert.errors import StoreError
+from smoothcert.votes import Votes
+
+VERSION = 1
+Parameter = float | str  # a number, or the address of an array in the store
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is kept of one input. Numbers are float64 and exact; label None is an abstention, truth None is unknown."""
+
+    index: int
+    truth: int | None
+    label: int | None
+    radius: float  # of the largest plain ball inside the region
+    proxy_radius: float  # of the ball of the same volume
+    log_volume: float | None  # None for an abstention or a point
+    region_radius: float  # in units of scale
+    norm: float
+    soundness: Soundness
+    rule: str
+    law: str
+    scale: Parameter
+    loc: Parameter
+    domain: str
+    alpha: float
+    lower: float
+    upper: float | None
+    trials: int
+    selection: tuple[int, ...]
+    selection_invalid: int
+    estimation: tuple[tuple[int, ...], ...]  # (looks, classes), cumulative
+    estimation_invalid: tuple[int, ...]
+    version: int = VERSION
+
+    @property
+    def correct(self) -> bool:
+        """Was a label given, and is it the truth?"""
+        return self.label is not None and self.label == self.truth
+
+    @property
+    def leader(self) -> int:
+        """The class that the selection votes chose; the label unless the certificate abstains."""
+        return max(range(len(self.selection)), key=lambda label: (self.selection[label], -label))
+
+    def to_json(self) -> str:
+        """One line of text, the same bytes for the same record."""
+        row = dataclasses.asdict(self) | {"norm": str(self.norm)}
+        return json.dumps(row, allow_nan=False, sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Record:
+        """The record back, exactly."""
+        row = json.loads(text)
+        if row["version"] > VERSION:
+            raise StoreError(
+                f"a record has version {row['version']}; this smoothcert reads up to {VERSION}: install a newer one"
+            )
+        return cls(
+            **row
+            | {
+                "norm": float(row["norm"]),
+                "soundness": Soundness(row["soundness"]),
+                "selection": tuple(row["selection"]),
+                "estimation": tuple(map(tuple, row["estimation"])),
+                "estimation_invalid": tuple(row["estimation_invalid"]),
+            }
+        )
+
+
+def record_of(
+    certificate: Certificate,
+    ballot: Ballot,
+    *,
+    index: int,
+    truth: int | None,
+    law: str,
+    scale: Parameter,
+    loc: Parameter,
+    domain: str,
+    norm: float,
+) -> Record:
+    """The record of one certificate and the votes behind it."""
+    region = certificate.region
+    return Record(
+        index=index,
+        truth=truth,
+        label=certificate.label,
+        radius=certificate.radius,
+        proxy_radius=certificate.proxy_radius,
+        log_volume=region.log_volume if region is not None and region.radius > 0 else None,
+        region_radius=0.0 if region is None else region.radius,
+        norm=norm,
+        soundness=certificate.soundness,
+        rule=certificate.rule,
+        law=law,
+        scale=scale,
+        loc=loc,
+        domain=domain,
+        alpha=certificate.bound.alpha,
+        lower=certificate.bound.lower,
+        upper=certificate.bound.upper,
+        trials=certificate.bound.trials,
+        selection=_row(ballot.selection)[-1],
+        selection_invalid=int(ballot.selection.invalid[0, -1]),
+        estimation=_row(ballot.estimation),
+        estimation_invalid=tuple(int(n) for n in ballot.estimation.invalid[0]),
+    )
+
+
+def _row(votes: Votes) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(int(n) for n in look) for look in votes.counts[0])

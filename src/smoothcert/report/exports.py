@@ -1,0 +1,82 @@
+"""Records as files for other programs."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+import os
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from smoothcert.errors import MissingExtra
+from smoothcert.maths.geometry import round_down
+from smoothcert.records import Record
+
+
+def flat(record: Record, seconds: float) -> dict[str, Any]:
+    """One record as plain columns; counts as JSON text."""
+    row = dataclasses.asdict(record) | {
+        "soundness": record.soundness.value,
+        "correct": record.correct,
+        "seconds": seconds,
+    }
+    row |= {"scale": str(record.scale), "loc": str(record.loc)}
+    return row | {name: json.dumps(row[name]) for name in ("selection", "estimation", "estimation_invalid")}
+
+
+def to_csv(records: Sequence[Record], seconds: Sequence[float]) -> bytes:
+    """Comma-separated, one line per input, numbers exact."""
+    text = io.StringIO(newline="")
+    rows = [flat(*pair) for pair in zip(records, seconds, strict=True)]
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def to_cohen(records: Sequence[Record], seconds: Sequence[float]) -> bytes:
+    """The tab-separated log of Cohen et al. (2019): abstentions are -1, unknown truths -1, radii rounded down."""
+    lines = ["idx\tlabel\tpredict\tradius\tcorrect\ttime"]
+    for record, spent in zip(records, seconds, strict=True):
+        truth = -1 if record.truth is None else record.truth
+        predict = -1 if record.label is None else record.label
+        radius = round_down(record.radius, 4)
+        lines.append(f"{record.index}\t{truth}\t{predict}\t{radius}\t{int(record.correct)}\t{timedelta(seconds=spent)}")
+    return ("\n".join(lines) + "\n").encode()
+
+
+def to_parquet(records: Sequence[Record], seconds: Sequence[float]) -> bytes:
+    """An Apache Parquet file of the same columns as the CSV."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except (ImportError, RuntimeError, OSError) as problem:
+        raise MissingExtra(
+            f"parquet needs pyarrow, which does not import here ({problem}): pip install 'smoothcert[parquet]'"
+        ) from problem
+    rows = [flat(*pair) for pair in zip(records, seconds, strict=True)]
+    buffer = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), buffer)
+    return buffer.getvalue()
+
+
+FORMATS: dict[str, Callable[[Sequence[Record], Sequence[float]], bytes]] = {
+    "csv": to_csv,
+    "parquet": to_parquet,
+    "cohen": to_cohen,
+}
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """The whole file or none of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_bytes(content)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)

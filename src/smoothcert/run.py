@@ -1,0 +1,154 @@
+"""Steps 1-8 over a data set: what is left to do, in which order, and one record after the other."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+import torch
+from torch import Tensor
+
+import smoothcert
+from smoothcert.data.base import Dataset
+from smoothcert.errors import RunError
+from smoothcert.models import fingerprint
+from smoothcert.records import Parameter, Record, record_of
+from smoothcert.smoother import Poll, Smoother
+from smoothcert.store import RESULTS, SqliteStore
+
+Facts = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is: inputs done of all that were asked for, and votes cast in this session of it."""
+
+    done: int
+    total: int
+    votes: int
+
+
+def describe(smoother: Smoother, dataset: Dataset) -> Facts:
+    """All that changes a number: the run's configuration, whose hash is its name."""
+    return {
+        "model": fingerprint(smoother.model),
+        "data": dataset.fingerprint(),
+        "law": str(smoother.noise.law),
+        "scale": _parameter_fact(smoother.noise.scale),
+        "loc": _parameter_fact(smoother.noise.loc),
+        "domain": smoother.noise.domain,
+        "tuner": smoother.tuner.name,
+        "norm": str(smoother.norm),
+        "select": smoother.select,
+        "estimate": smoother.estimate,
+        "alpha": smoother.alpha,
+        "seed": smoother.seed,
+        "block": smoother.block,
+        "device": smoother.device.type,
+        "dtype": "float32",
+        "smoothcert": smoothcert.__version__,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "processor": platform.machine(),
+    }
+
+
+def run(
+    smoother: Smoother,
+    dataset: Dataset,
+    directory: Path | str,
+    *,
+    indices: Sequence[int] | None = None,
+    rows: int = 64,
+    notes: Mapping[str, Any] | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Path:
+    """Certify the chosen inputs of a data set into a run directory, leaving out what it already holds.
+
+    The records do not depend on ``rows`` (inputs taken in at once), on interruptions or on the order of calls. A
+    directory that holds another configuration is refused. ``notes`` (a command, a file's name) are kept beside it.
+    """
+    chosen = list(range(len(dataset)) if indices is None else indices)
+    facts = describe(smoother, dataset)
+    directory = Path(directory)
+    with _opened(directory, facts) as store:
+        store.describe(
+            {"notes": dict(notes or {}), "subset": chosen, "classes": dataset.classes, "shape": list(dataset.shape)}
+        )
+        left = [index for index in chosen if index not in store.indices()]
+        done, votes = len(chosen) - len(left), 0
+        for start in range(0, len(left), rows):
+            batch = left[start : start + rows]
+            truths = dataset.truths(batch)
+            polls = smoother.polls(torch.from_numpy(dataset.inputs(batch)), batch, truths)
+            began = time.perf_counter()
+            for poll, truth in zip(polls, truths, strict=True):
+                record = record_poll(smoother, poll, truth, store)
+                now = time.perf_counter()
+                store.append(record, now - began)
+                began, done, votes = now, done + 1, votes + record.trials + sum(record.selection)
+                if progress is not None:
+                    progress(Progress(done, len(chosen), votes))
+    return directory
+
+
+def record_poll(smoother: Smoother, poll: Poll, truth: int | None, store: SqliteStore) -> Record:
+    """The record of one input's votes; per-coordinate noise goes into the store by its hash."""
+
+    def parameter(value: Tensor) -> Parameter:
+        return float(value) if value.ndim == 0 else store.put(value.cpu().numpy())
+
+    return record_of(
+        smoother.conclude(poll),
+        poll.ballot,
+        index=poll.index,
+        truth=truth,
+        law=str(poll.noise.law),
+        scale=parameter(poll.noise.scale),
+        loc=parameter(poll.noise.loc),
+        domain=poll.noise.domain,
+        norm=smoother.norm,
+    )
+
+
+def _parameter_fact(value: Tensor) -> Parameter:
+    return float(value) if value.ndim == 0 else fingerprint_of(value)
+
+
+def fingerprint_of(value: Tensor) -> str:
+    """SHA-256 of a tensor's shape and content."""
+    return hashlib.sha256(str(tuple(value.shape)).encode() + value.cpu().numpy().tobytes()).hexdigest()
+
+
+def _opened(directory: Path, facts: Facts) -> SqliteStore:
+    """The directory's store, new or of the same configuration."""
+    found = None
+    if (directory / RESULTS).is_file():
+        with SqliteStore(directory / RESULTS) as store:
+            found = store.facts().get("configuration")
+    elif directory.exists() and (not directory.is_dir() or any(islice(directory.iterdir(), 1))):
+        raise RunError(f"{directory} exists, is not empty and is not a run; give --out another directory")
+    if found is not None and found != facts:
+        changes = [
+            f"{key}: {found.get(key)} there, {facts.get(key)} here"
+            for key in {**found, **facts}
+            if found.get(key) != facts.get(key)
+        ]
+        raise RunError(
+            f"{directory} holds another configuration ({'; '.join(sorted(changes))}); "
+            "give --out another directory, or the settings it was begun with"
+        )
+    directory.mkdir(parents=True, exist_ok=True)
+    store = SqliteStore(directory / RESULTS, create=True)
+    if found is None:
+        store.describe({"configuration": facts})
+    return store

@@ -1,0 +1,116 @@
+"""Randomness keyed by (seed, input index, stage, block): the same noise for every batch, worker and resume point."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+class Stage(IntEnum):
+    """What the draws are for. Stages never share a draw; the numbers are part of every run and never change."""
+
+    SELECT = 0
+    ESTIMATE = 1
+    TUNE = 2
+    PREDICT = 3
+    TRAIN = 4
+
+
+def entropy_for(seed: int, index: int, stage: Stage, block: int) -> np.random.SeedSequence:
+    """The root of one block's randomness: distinct keys give independent streams (128 bits of entropy)."""
+    return np.random.SeedSequence(entropy=seed, spawn_key=(index, int(stage), block))
+
+
+def generator_for(
+    seed: int, index: int, stage: Stage, block: int, device: torch.device | str = "cpu"
+) -> torch.Generator:
+    """A torch generator for one key.
+
+    ``manual_seed`` on the CPU uses 32 bits only, so that among a million blocks about a hundred would repeat another;
+    the whole Mersenne Twister state is filled instead.
+    """
+    source = np.random.SFC64(entropy_for(seed, index, stage, block))
+    generator = torch.Generator(device=device)
+    if generator.device.type != "cpu":
+        return generator.manual_seed(int(source.random_raw()) >> 1)
+    state = generator.manual_seed(0).get_state()
+    words = source.random_raw(624) >> np.uint64(32)
+    state.view(torch.int64)[3:627] = torch.from_numpy(words.astype(np.int64))
+    return generator.set_state(state)
+
+
+class TorchDraws:
+    """Plain random numbers from a torch generator, in its device and a dtype."""
+
+    def __init__(self, generator: torch.Generator | None, dtype: torch.dtype, device: torch.device | str) -> None:
+        self.generator, self.dtype, self.device = generator, dtype, torch.device(device)
+
+    def _empty(self, shape: tuple[int, ...]) -> Tensor:
+        return torch.empty(shape, dtype=self.dtype, device=self.device)
+
+    def normal(self, shape: tuple[int, ...]) -> Tensor:
+        """Independent standard normal numbers."""
+        return self._empty(shape).normal_(generator=self.generator)
+
+    def uniform(self, shape: tuple[int, ...]) -> Tensor:
+        """Independent numbers, uniform on [0, 1)."""
+        return self._empty(shape).uniform_(generator=self.generator)
+
+    def exponential(self, shape: tuple[int, ...]) -> Tensor:
+        """Independent standard exponential numbers."""
+        return self._empty(shape).exponential_(generator=self.generator)
+
+    def gamma(self, shape: tuple[int, ...], k: float) -> Tensor:
+        """Independent numbers with density x^(k-1) exp(-x) / Γ(k)."""
+        return torch._standard_gamma(self._empty(shape).fill_(k), generator=self.generator)
+
+    def signs(self, shape: tuple[int, ...]) -> Tensor:
+        """Independent fair signs."""
+        return self._empty(shape).bernoulli_(0.5, generator=self.generator).mul_(2.0).sub_(1.0)
+
+
+class KeyedDraws(TorchDraws):
+    """The fastest sources on a CPU for one key: torch for float32 normals, numpy for everything else.
+
+    Measured per number on one core: normal float32 torch 4.3 ns, numpy 9.7; float64 torch 23, numpy 9.8;
+    uniform torch 3.6, numpy 2.5; exponential torch 25, numpy 5.3.
+    """
+
+    def __init__(
+        self, seed: int, index: int, stage: Stage, block: int, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        super().__init__(generator_for(seed, index, stage, block, device), dtype, device)
+        self._numpy = np.random.Generator(np.random.SFC64(entropy_for(seed, index, stage, block).spawn(1)[0]))
+        self._kind = np.float64 if dtype == torch.float64 else np.float32
+
+    def normal(self, shape: tuple[int, ...]) -> Tensor:
+        if self.dtype == torch.float32:
+            return super().normal(shape)
+        return torch.from_numpy(self._numpy.standard_normal(shape, self._kind))
+
+    def uniform(self, shape: tuple[int, ...]) -> Tensor:
+        return torch.from_numpy(self._numpy.random(shape, self._kind))
+
+    def exponential(self, shape: tuple[int, ...]) -> Tensor:
+        return torch.from_numpy(self._numpy.standard_exponential(shape, self._kind))
+
+    def gamma(self, shape: tuple[int, ...], k: float) -> Tensor:
+        return torch.from_numpy(self._numpy.standard_gamma(k, shape, self._kind))
+
+    def signs(self, shape: tuple[int, ...]) -> Tensor:
+        number = int(np.prod(shape))
+        bits = np.unpackbits(np.frombuffer(self._numpy.bytes(number // 8 + 1), dtype=np.uint8), count=number)
+        return torch.from_numpy(bits.astype(self._kind)).mul_(2.0).sub_(1.0).reshape(shape)
+
+
+def draws_for(
+    seed: int, index: int, stage: Stage, block: int, *, dtype: torch.dtype, device: torch.device | str = "cpu"
+) -> TorchDraws:
+    """The keyed source of one block's noise."""
+    place = torch.device(device)
+    if place.type == "cpu":
+        return KeyedDraws(seed, index, stage, block, dtype, place)
+    return TorchDraws(generator_for(seed, index, stage, block, place), dtype, place)

@@ -1,0 +1,97 @@
+"""The checkpoint of a training run: written whole after each epoch, read as tensors and numbers only."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from smoothcert.errors import RunError
+from smoothcert.models.files import write_atomically
+
+CHECKPOINT = "checkpoint.pt"
+FORMAT = 1
+FIELDS = frozenset({"format", "run", "epoch", "accuracy", "validation_accuracy", "model", "optimizer"})
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come: epochs done, and the accuracies after the last."""
+
+    epoch: int = 0
+    accuracy: float = 0.0
+    validation_accuracy: float | None = None
+
+
+def save_checkpoint(
+    folder: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    progress: Progress,
+    run: Mapping[str, str],
+) -> None:
+    """Write all that the next epoch needs; ``run`` names settings, data and architecture."""
+    content = {
+        "format": FORMAT,
+        "run": dict(run),
+        "epoch": progress.epoch,
+        "accuracy": progress.accuracy,
+        "validation_accuracy": progress.validation_accuracy,
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+    }
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    try:
+        write_atomically(folder / CHECKPOINT, buffer.getvalue())
+    except OSError as error:
+        raise RunError(
+            f"cannot write the checkpoint of epoch {progress.epoch} to {folder}: {error}; the one before it is kept"
+        ) from error
+
+
+def resume(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, run: Mapping[str, str]) -> Progress:
+    """Put model and optimizer where the checkpoint in ``folder`` left off; nothing done when there is none."""
+    path = folder / CHECKPOINT
+    if not path.exists():
+        return Progress()
+    content = _read(path)
+    _check_same(path, content["run"], run)
+    try:
+        model.load_state_dict(content["model"])
+        optimizer.load_state_dict(content["optimizer"])
+    except (RuntimeError, ValueError, KeyError) as error:
+        raise RunError(f"{path} is of another model: {error}; use another folder, or delete it") from error
+    return Progress(content["epoch"], content["accuracy"], content["validation_accuracy"])
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            content = torch.load(path, weights_only=True, map_location="cpu")
+    except Exception as error:  # a foreign file fails in many ways
+        raise RunError(f"{path} cannot be read as a checkpoint; delete it to start again") from error
+    if not isinstance(content, dict) or content.keys() != FIELDS or content["format"] != FORMAT:
+        raise RunError(f"{path} is not a training checkpoint of format {FORMAT}; use another folder, or delete it")
+    return content
+
+
+def _check_same(path: Path, before: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Raise RunError unless both runs are the same, naming each difference."""
+    differences = [
+        f"{name} was {before.get(name, 'absent')}, is {now.get(name, 'absent')}"
+        for name in sorted(before.keys() | now.keys())
+        if before.get(name) != now.get(name)
+    ]
+    if differences:
+        raise RunError(
+            f"{path} is of another run: {'; '.join(differences)}; "
+            "use the same settings to resume, or another folder to start anew"
+        )

@@ -1,0 +1,111 @@
+"""The settings of a training run; equal settings, data and initial weights give equal weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from smoothcert.errors import SettingError, look_up
+
+MOMENTUM = 0.9
+
+
+def _adam(parameters: Iterable[nn.Parameter], settings: TrainSettings) -> torch.optim.Optimizer:
+    return torch.optim.Adam(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay)
+
+
+def _sgd(parameters: Iterable[nn.Parameter], settings: TrainSettings) -> torch.optim.Optimizer:
+    decay = settings.weight_decay
+    return torch.optim.SGD(parameters, lr=settings.learning_rate, momentum=MOMENTUM, weight_decay=decay)
+
+
+def _cosine(done: float) -> float:
+    return 0.5 * (1 + math.cos(math.pi * done))
+
+
+def _constant(done: float) -> float:
+    return 1.0
+
+
+Optimizers = dict[str, Callable[[Iterable[nn.Parameter], "TrainSettings"], torch.optim.Optimizer]]
+OPTIMIZERS: Optimizers = {"adam": _adam, "sgd": _sgd}
+# A schedule takes the fraction of the run that is done, from 0 to 1, to a factor on the learning rate. It has no
+# memory, so a resumed run needs none.
+SCHEDULES: dict[str, Callable[[float], float]] = {"cosine": _cosine, "constant": _constant}
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """How to train: the recipe, the noise as it is named, and the optimisation.
+
+    ``sigma`` is the standard deviation of the noise; ``augment`` crops at random from images padded by 4, and
+    ``flip`` mirrors half of them as well (not for digits).
+
+    >>> TrainSettings(optimizer="adamm")
+    Traceback (most recent call last):
+    smoothcert.errors.UnknownName: unknown optimizer 'adamm'; did you mean 'adam'? known: adam, sgd
+    """
+
+    recipe: str = "gaussian"
+    law: str = "gaussian"
+    sigma: float = 0.25
+    epochs: int = 10
+    batch: int = 128
+    optimizer: str = "adam"
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    schedule: str = "cosine"
+    augment: bool = False
+    flip: bool = False
+    seed: int = 0
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        look_up("optimizer", self.optimizer, OPTIMIZERS)
+        look_up("schedule", self.schedule, SCHEDULES)
+        for name in ("epochs", "batch"):
+            if getattr(self, name) < 1:
+                raise SettingError(f"{name} must be 1 or more; got {getattr(self, name)}")
+        for name in ("sigma", "weight_decay"):
+            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
+                raise SettingError(f"{name} must be a finite number, 0 or more; got {getattr(self, name)}")
+        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
+            raise SettingError(f"learning_rate must be a finite number above 0; got {self.learning_rate}")
+        if self.flip and not self.augment:
+            raise SettingError("flip is a part of augment; got flip without augment; set both, or neither")
+
+    def torch_device(self) -> torch.device:
+        """The device to train on, or a SettingError if there is none such here."""
+        try:
+            device = torch.device(self.device)
+            torch.empty(0, device=device)
+        except (RuntimeError, AssertionError) as error:
+            raise SettingError(f"cannot train on device {self.device!r}: {error}; use 'cpu'") from error
+        return device
+
+
+@dataclass(frozen=True)
+class BatchReport:
+    """One step: its number and the loss before it. Epochs and batches count from 1."""
+
+    epoch: int
+    epochs: int
+    batch: int
+    batches: int
+    loss: float
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """One epoch: its mean loss, and the accuracies under noise in eval mode, as fractions."""
+
+    epoch: int
+    epochs: int
+    loss: float
+    accuracy: float
+    validation_accuracy: float | None
+    seconds: float
