@@ -10,7 +10,7 @@ The walk of one input, one file per step:
 6. ``certificates``  the region, its label, and what it is worth
 7. ``records``       one exact row, kept in a ``store``
 
-``Smoother`` does steps 1-6 in one call, ``run`` all of them over a data set.
+``Smoother`` does steps 1-6 in one call, ``certify_all`` all of them over a data set.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from smoothcert.errors import SmoothcertError
     from smoothcert.noise import Noise
     from smoothcert.regions import Region
-    from smoothcert.run import run
+    from smoothcert.run import certify_all
     from smoothcert.smoother import Smoother
     from smoothcert.tuners.base import Tuner
     from smoothcert.votes import Votes
@@ -40,7 +40,7 @@ __all__ = [
     "Soundness",
     "Tuner",
     "Votes",
-    "run",
+    "certify_all",
 ]
 
 _HOMES = {
@@ -53,7 +53,7 @@ _HOMES = {
     "Soundness": "certificates",
     "Tuner": "tuners.base",
     "Votes": "votes",
-    "run": "run",
+    "certify_all": "run",
 }
 
 

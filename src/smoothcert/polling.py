@@ -3,44 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _NormBase
+from torch import Tensor
 
 from smoothcert.errors import ModelError
+from smoothcert.models.adapters import Classifier, batch_dependent
 from smoothcert.noise import Noise
 from smoothcert.seeds import Stage, draws_for
 from smoothcert.votes import Votes
 
-Classifier = Callable[[Tensor], Tensor]
-
-
-def logits_of(classifier: Classifier, batch: Tensor) -> Tensor:
-    """The classifier's scores for a batch: what it returns, or the ``logits`` of what it returns; checked."""
-    output = classifier(batch)
-    logits = getattr(output, "logits", output)
-    if not isinstance(logits, Tensor):
-        raise ModelError(f"the classifier returned a {type(logits).__name__}; it must return a tensor (batch, classes)")
-    if logits.ndim != 2 or logits.shape[0] != batch.shape[0]:
-        raise ModelError(
-            f"the classifier returned shape {tuple(logits.shape)} for a batch of {batch.shape[0]}; "
-            f"it must return one row of class scores per input: ({batch.shape[0]}, classes)"
-        )
-    if logits.shape[1] < 2:
-        raise ModelError(
-            "the classifier has one class only, so there is nothing to certify; "
-            "a binary model with one output must be wrapped to return two scores, for example [-s, s]"
-        )
-    return logits
-
 
 def make_fixed(classifier: Classifier) -> None:
     """Put the model into evaluation mode, and say so; refuse one whose answer depends on the rest of the batch."""
-    if not isinstance(classifier, nn.Module):
-        return
     if any(module.training for module in classifier.modules()):
         classifier.eval()
         warnings.warn(
@@ -48,16 +24,12 @@ def make_fixed(classifier: Classifier) -> None:
             "it was switched to eval mode",
             stacklevel=3,
         )
-    for name, module in classifier.named_modules():
-        if (
-            isinstance(module, _NormBase)
-            and module.running_mean is None
-            and not isinstance(module, nn.modules.instancenorm._InstanceNorm)
-        ):
-            raise ModelError(
-                f"layer {name!r} ({type(module).__name__}) uses batch statistics even in eval mode, so one answer "
-                "depends on the other inputs; give it track_running_stats=True and its statistics"
-            )
+    dependent = batch_dependent(classifier)
+    if dependent:
+        raise ModelError(
+            f"the layers {dependent[:5]} use batch statistics even in eval mode, so one input's answer depends on the others; "
+            "give them track_running_stats=True and their statistics, or export the model in eval mode"
+        )
 
 
 class Pollster:
@@ -78,7 +50,7 @@ class Pollster:
         for number, start in enumerate(range(0, trials, self.block)):
             draws = draws_for(self.seed, index, stage, number, dtype=noise.sampling_dtype, device=self.device)
             counted = min(self.block, trials - start)
-            tally = count(logits_of(self.classifier, copies(self.block, draws))[:counted])
+            tally = count(self.classifier(copies(self.block, draws))[:counted])
             total = tally if total is None else total.add_(tally)
         assert total is not None, "trials must be positive"
         table = total.cpu().numpy().astype(np.int64)

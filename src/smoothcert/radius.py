@@ -53,7 +53,7 @@ def proved_radius(law: Law, norm: float, dim: int, bound: Bound) -> ProvedRadius
 def check_trials(estimate: int, alpha: float) -> None:
     """Refuse a number of votes that could not certify anything even if all agreed."""
     if float(lower_bound(estimate, estimate, alpha)) <= 0.5:
-        least = math.ceil(math.log(alpha) / math.log(0.5)) + 1
+        least = math.floor(-math.log2(alpha)) + 1  # the first n with alpha^(1/n) > 1/2
         raise SettingError(
             f"estimate={estimate} votes can certify nothing at alpha={alpha}: even if all agree the bound stays at or "
             f"below 1/2; use at least {least} (the literature uses 100000)"

@@ -62,7 +62,7 @@ def describe(smoother: Smoother, dataset: Dataset) -> Facts:
     }
 
 
-def run(
+def certify_all(
     smoother: Smoother,
     dataset: Dataset,
     directory: Path | str,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,8 +14,9 @@ from smoothcert.bounds import check_alpha, leads, random_answers
 from smoothcert.certificates import Ballot, Certificate, Soundness, conclude
 from smoothcert.errors import InputError, SettingError
 from smoothcert.maths import FloatArray
+from smoothcert.models.adapters import as_classifier
 from smoothcert.noise import Noise
-from smoothcert.polling import Classifier, Pollster, logits_of, make_fixed
+from smoothcert.polling import Pollster, make_fixed
 from smoothcert.radius import check_norm, check_trials
 from smoothcert.seeds import Stage
 from smoothcert.tuners.base import Tuner
@@ -46,7 +48,7 @@ class Smoother(nn.Module):
 
     def __init__(
         self,
-        model: Classifier,
+        model: Callable[[Tensor], Any],
         noise: Noise,
         norm: float = 2,
         *,
@@ -73,12 +75,11 @@ class Smoother(nn.Module):
         if seed < 0:
             raise SettingError(f"seed={seed} must not be negative")
         check_trials(estimate, alpha)
-        self.model, self.noise, self.norm = model, noise, float(norm)
+        self.model, self.noise, self.norm = as_classifier(model), noise, float(norm)
         self.select, self.estimate, self.alpha, self.seed, self.block = select, estimate, alpha, seed, block
         self.tuner = tuner or Fixed()
         self.device, self.forward_draws = torch.device(device), forward_draws
-        if isinstance(model, nn.Module):
-            model.to(self.device)
+        self.to(self.device)
 
     @property
     def soundness(self) -> Soundness:
@@ -91,7 +92,7 @@ class Smoother(nn.Module):
         The noise comes from torch's global generator, anew at every call, for code that attacks or trains the
         smoothed classifier; certificates never use it.
         """
-        draws = (logits_of(self.model, self.noise.noisy(x)).softmax(dim=-1) for _ in range(self.forward_draws))
+        draws = (self.model(self.noise.noisy(x)).softmax(dim=-1) for _ in range(self.forward_draws))
         return torch.stack(list(draws)).mean(dim=0)
 
     def predict(self, x: Tensor, first_index: int = 0, *, votes: int | None = None) -> list[int | None]:

@@ -162,9 +162,7 @@ def serve(server: http.server.HTTPServer, address: str, file_name: str, content:
     return Resource(f"{address}/{file_name}", hashlib.sha256(content).hexdigest(), file_name)
 
 
-def test_a_family_downloads_what_is_missing_once(
-    tmp_path: Path, server: http.server.HTTPServer, address: str
-) -> None:
+def test_a_family_downloads_what_is_missing_once(tmp_path: Path, server: http.server.HTTPServer, address: str) -> None:
     files = {
         "t10k-images-idx3-ubyte": bytes([0, 0, 8, 3, *(0, 0, 0, 1), *(0, 0, 0, 28), *(0, 0, 0, 28)]) + bytes(784),
         "t10k-labels-idx1-ubyte": bytes([0, 0, 8, 1, *(0, 0, 0, 1), 5]),

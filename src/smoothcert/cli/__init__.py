@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import warnings
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
@@ -21,8 +23,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+
+
+def _stopping_cleanly(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, with Ctrl-C as a clean stop (status 130): whatever was finished is already kept."""
+
+    @functools.wraps(command)
+    def stopping(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except KeyboardInterrupt:
+            errors.print("stopped; everything finished so far is kept: give the same command again to go on")
+            raise typer.Exit(130) from None
+
+    return stopping
+
+
 for module in (demo, train, certify, predict, report, export):
-    app.command(module.NAME, epilog=f"Example: {module.EXAMPLE}")(module.command)
+    app.command(module.NAME, epilog=f"Example: {module.EXAMPLE}")(_stopping_cleanly(module.command))
 
 
 def _version(asked: bool) -> None:
@@ -41,15 +59,10 @@ def _options(
 
 
 def main() -> None:
-    """Run the command; a mistake becomes one clear message and exit status 2, Ctrl-C a clean stop and status 130."""
+    """Run the command; a mistake becomes one clear message and exit status 2."""
     warnings.showwarning = lambda message, *_: errors.print(f"[yellow]note:[/yellow] {message}", highlight=False)
     try:
         app()
     except SmoothcertError as problem:
         errors.print(f"[red]error:[/red] {problem}", highlight=False, markup=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        errors.print(
-            "stopped; everything finished so far is kept: give the same command again to go on", highlight=False
-        )
-        sys.exit(130)

@@ -12,6 +12,7 @@ from smoothcert.cli import options as o
 from smoothcert.cli.build import dataset_of, indices_of, smoother_of
 from smoothcert.cli.console import errors, progress_bar
 from smoothcert.config import Settings, write_settings
+from smoothcert.files import write_atomically
 
 NAME = "certify"
 EXAMPLE = "smoothcert certify --model cnn.safetensors --data digits --sigma 0.5 --norm 2 --limit 100 --out runs/a"
@@ -64,7 +65,7 @@ def certify_run(settings: Settings, out: Path, *, note: str, title: str = "certi
     dataset = dataset_of(settings.data)
     indices = indices_of(settings.data, dataset)
     smoother = smoother_of(settings, dataset)
-    from smoothcert.run import Progress, run
+    from smoothcert.run import Progress, certify_all
 
     began = time.perf_counter()
     with progress_bar() as bar:
@@ -75,7 +76,7 @@ def certify_run(settings: Settings, out: Path, *, note: str, title: str = "certi
             bar.update(task, completed=progress.done, rate=f"{rate:,.0f} votes/s")
 
         text = write_settings(settings)
-        run(
+        certify_all(
             smoother,
             dataset,
             out,
@@ -84,5 +85,5 @@ def certify_run(settings: Settings, out: Path, *, note: str, title: str = "certi
             notes={"command": note, "settings": text},
             progress=show,
         )
-    (out / "run.toml").write_text(text, encoding="utf-8")
+    write_atomically(out / "run.toml", text.encode())
     return len(indices)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from smoothcert.errors import RunError, SettingError, look_up
+from smoothcert.files import write_atomically
 
 NAME = "export"
 EXAMPLE = "smoothcert export runs/a --format cohen --out a.tsv"
@@ -22,7 +23,7 @@ def command(
     out: Annotated[Path | None, typer.Option(help="The file to write. [default: standard output]")] = None,
 ) -> None:
     """Write the records of a run as CSV, Parquet or the tab-separated log this field publishes."""
-    from smoothcert.report.exports import FORMATS, write_atomically
+    from smoothcert.report.exports import FORMATS
     from smoothcert.store import open_run
 
     convert = look_up("format", format, FORMATS)

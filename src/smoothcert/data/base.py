@@ -145,9 +145,7 @@ def _checked_values(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return values.astype(np.float32, copy=False)
 
 
-def _checked_labels(
-    name: str, labels: npt.NDArray[Any], length: int, classes: int | None
-) -> npt.NDArray[np.int64]:
+def _checked_labels(name: str, labels: npt.NDArray[Any], length: int, classes: int | None) -> npt.NDArray[np.int64]:
     """The labels as int64, one per input, each from 0 and below ``classes``, or a DataError."""
     if labels.dtype.kind not in "iu":
         raise DataError(

@@ -43,21 +43,36 @@ class Classifier(nn.Module):
                 f"the model returned logits of shape {tuple(logits.shape)} for a batch of {len(x)}; "
                 f"allowed: ({len(x)}, classes); wrap the model in a function that returns that"
             )
+        if logits.shape[1] < 2:
+            raise ModelError(
+                "the model has one class only, so there is nothing to certify; "
+                "wrap a binary model with one score s in a function that returns two, for example [-s, s]"
+            )
         return logits
 
 
-def classifier_of(model: Callable[[Tensor], Any]) -> Classifier:
-    """``model`` as a module from a batch to logits, put in eval mode if it was training.
+def as_classifier(model: Callable[[Tensor], Any]) -> Classifier:
+    """``model`` as a module from a batch to logits, in the mode it is in.
 
-    >>> classifier_of(lambda x: x.flatten(1))(torch.zeros(2, 1, 3)).shape
+    >>> as_classifier(lambda x: x.flatten(1))(torch.zeros(2, 1, 3)).shape
     torch.Size([2, 3])
     """
     if not callable(model):
         raise ModelError(f"a model must be callable on a batch; got a {type(model).__name__}")
-    if isinstance(model, nn.Module):
-        model = _in_eval_mode(model)
-    classifier = model if isinstance(model, Classifier) else Classifier(model)
-    classifier.training = False
+    if isinstance(model, Classifier):
+        return model
+    if isinstance(model, fx.GraphModule):  # a graph from torch.export has one mode, that of its export
+        model = Exported(model)
+    classifier = Classifier(model)
+    classifier.training = isinstance(model, nn.Module) and model.training
+    return classifier
+
+
+def classifier_of(model: Callable[[Tensor], Any]) -> Classifier:
+    """``model`` as a module from a batch to logits, put in eval mode if it was training."""
+    classifier = as_classifier(model)
+    if any(module.training for module in classifier.modules()):
+        _switch_to_eval(classifier)
     return classifier
 
 
@@ -76,16 +91,12 @@ def batch_dependent(model: nn.Module) -> list[str]:
     return names
 
 
-def _in_eval_mode(model: nn.Module) -> nn.Module:
-    if not any(module.training for module in model.modules()):
-        return model
+def _switch_to_eval(classifier: Classifier) -> None:
     try:
-        return model.eval()
-    except NotImplementedError as error:  # a graph from torch.export has one mode, that of its export
-        if isinstance(model, fx.GraphModule):
-            return Exported(model)
+        classifier.eval()
+    except NotImplementedError as error:
         raise ModelError(
-            f"{type(model).__name__} holds a module that has no eval mode: {error}; "
+            f"the model holds a module that has no eval mode: {error}; "
             "if it is a graph from torch.export, wrap that graph in smoothcert.models.Exported first"
         ) from error
 

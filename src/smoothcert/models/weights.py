@@ -18,7 +18,7 @@ from safetensors.torch import save as to_safetensors
 from torch import Tensor, nn
 
 from smoothcert.errors import WeightsError
-from smoothcert.models.files import write_atomically
+from smoothcert.files import write_atomically
 
 TORCH_SUFFIXES = (".pt", ".pth", ".ckpt", ".bin")
 ALLOWED = f"allowed: .safetensors, or a state dict written by torch.save ({', '.join(TORCH_SUFFIXES)})"

@@ -6,10 +6,8 @@ import csv
 import dataclasses
 import io
 import json
-import os
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from smoothcert.errors import MissingExtra
@@ -69,14 +67,3 @@ FORMATS: dict[str, Callable[[Sequence[Record], Sequence[float]], bytes]] = {
     "parquet": to_parquet,
     "cohen": to_cohen,
 }
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """The whole file or none of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    try:
-        part.write_bytes(content)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)

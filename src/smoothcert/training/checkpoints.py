@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from smoothcert.errors import RunError
-from smoothcert.models.files import write_atomically
+from smoothcert.files import write_atomically
 
 CHECKPOINT = "checkpoint.pt"
 FORMAT = 1

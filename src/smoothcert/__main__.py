@@ -1,0 +1,6 @@
+"""python -m smoothcert is the command smoothcert."""
+
+from smoothcert.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""What all tests share: one thread, also in child processes, and hypothesis without deadlines on noisy machines."""
+
+import os
+
+os.environ["OMP_NUM_THREADS"] = "1"  # the networks here are tiny; threads would only wait for each other
+
+import pytest
+import torch
+from hypothesis import settings
+from torch import nn
+
+settings.register_profile("steady", deadline=None, derandomize=True, database=None)
+settings.load_profile("steady")
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def linear_model() -> nn.Module:
+    """Ten classes on (1, 28, 28), deterministic, with answers that depend on the input."""
+    generator = torch.Generator().manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+    with torch.no_grad():
+        model[1].weight.copy_(torch.randn(10, 784, generator=generator) / 10)
+        model[1].bias.zero_()
+    return model.eval()

@@ -1,0 +1,124 @@
+"""Any callable as a classifier, batch dependence, and fingerprints."""
+
+from __future__ import annotations
+
+import copy
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from smoothcert.errors import ModelError
+from smoothcert.models import Classifier, Exported, batch_dependent, classifier_of, fingerprint, mlp, small_cnn
+
+
+def first_two(x: Tensor) -> Tensor:
+    return x.flatten(1)[:, :2]
+
+
+class WithLogits(nn.Module):
+    def forward(self, x: Tensor) -> Any:
+        return SimpleNamespace(logits=first_two(x))
+
+
+@pytest.mark.parametrize("model", [first_two, WithLogits(), nn.Flatten()])
+def test_any_callable_is_a_classifier(model: Any) -> None:
+    x = torch.rand(3, 2)
+    assert torch.equal(classifier_of(model)(x), x)
+
+
+def test_a_training_model_is_put_in_eval_mode() -> None:
+    model = small_cnn((1, 8, 8), 3).train()
+    classifier = classifier_of(model)
+    assert not any(module.training for module in classifier.modules())
+    assert classifier_of(classifier) is classifier
+
+
+def test_a_layer_left_in_train_mode_is_found() -> None:
+    model = small_cnn((1, 8, 8), 3).eval()
+    model[1].train()
+    assert not any(module.training for module in classifier_of(model).modules())
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        (lambda x: [1, 2], "returned a list"),
+        (lambda x: x.flatten(1).sum(1), r"shape \(3,\) for a batch of 3"),
+        (lambda x: torch.zeros(1, 4), r"shape \(1, 4\) for a batch of 3"),
+        (lambda x: torch.zeros(3, 4, 5, 5), "allowed: \\(3, classes\\)"),
+    ],
+)
+def test_other_outputs_are_refused(output: Any, words: str) -> None:
+    with pytest.raises(ModelError, match=words):
+        classifier_of(output)(torch.rand(3, 2))
+
+
+def test_what_cannot_be_called_is_refused() -> None:
+    with pytest.raises(ModelError, match="got a int"):
+        classifier_of(3)  # type: ignore[arg-type]
+
+
+def exported(model: nn.Module) -> nn.Module:
+    shapes = ({0: torch.export.Dim("batch")},)
+    return torch.export.export(model, (torch.rand(4, 1, 8, 8),), dynamic_shapes=shapes).module()
+
+
+def test_an_exported_graph_is_a_classifier_as_it_is() -> None:
+    model = small_cnn((1, 8, 8), 3).eval()
+    x = torch.rand(5, 1, 8, 8)
+    classifier = classifier_of(exported(model))
+    assert torch.allclose(classifier(x), model(x), atol=1e-5)
+    assert isinstance(classifier.model, Exported)
+    assert batch_dependent(classifier) == []
+
+
+def test_an_exported_graph_deep_inside_is_named() -> None:
+    with pytest.raises(ModelError, match=r"smoothcert\.models\.Exported"):
+        classifier_of(nn.Sequential(nn.Identity(), exported(small_cnn((1, 8, 8), 3).eval())))
+
+
+def test_batch_dependent_layers_are_named() -> None:
+    model = nn.Sequential(nn.BatchNorm2d(1), nn.Sequential(nn.BatchNorm2d(1, track_running_stats=False)))
+    assert batch_dependent(classifier_of(model)) == ["model.1.0"]
+    assert batch_dependent(nn.BatchNorm2d(1, track_running_stats=False)) == [""]
+
+
+def test_a_graph_exported_in_training_mode_is_batch_dependent() -> None:
+    graph = exported(small_cnn((1, 8, 8), 3).train())
+    names = batch_dependent(classifier_of(graph))
+    assert len(names) == 3
+    assert all(name.startswith("model.graph.batch_norm") for name in names)
+
+
+def test_equal_weights_have_equal_fingerprints() -> None:
+    model = small_cnn((1, 8, 8), 3)
+    assert fingerprint(model) == fingerprint(copy.deepcopy(model)) == fingerprint(classifier_of(model))
+
+
+@pytest.mark.parametrize("name", ["0.weight", "1.running_mean", "1.num_batches_tracked", "11.bias"])
+def test_every_parameter_and_buffer_counts(name: str) -> None:
+    model = small_cnn((1, 8, 8), 3)
+    before = fingerprint(model)
+    model.state_dict()[name].add_(1)
+    assert fingerprint(model) != before
+
+
+def test_dtype_and_shape_count() -> None:
+    zeros = nn.Linear(2, 3, bias=False)
+    nn.init.zeros_(zeros.weight)
+    other = nn.Linear(3, 2, bias=False)
+    nn.init.zeros_(other.weight)
+    half = copy.deepcopy(zeros).to(torch.bfloat16)
+    assert len({fingerprint(zeros), fingerprint(other), fingerprint(half)}) == 3
+
+
+def test_models_without_parameters_differ_by_name() -> None:
+    models: list[Any] = [nn.ReLU(), nn.Flatten(), first_two, WithLogits(), Classifier(exported)]
+    assert len({fingerprint(model) for model in models}) == len(models)
+
+
+def test_fingerprint_is_sha256() -> None:
+    assert len(fingerprint(mlp((2,), 2))) == 64

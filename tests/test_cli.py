@@ -1,0 +1,289 @@
+"""The command line as a user meets it: in an empty folder, with right and with wrong arguments."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+import smoothcert.cli
+from smoothcert.models import small_cnn
+from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
+
+COMMANDS = ("demo", "train", "certify", "predict", "report", "export")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def model(folder: Path) -> Path:
+    """A small CNN for digits, untrained, as smoothcert train writes it."""
+    torch.manual_seed(0)
+    architecture = Architecture.of({"name": "small_cnn", "shape": (1, 28, 28), "classes": 10})
+    save_file(architecture.build().state_dict(), folder / "cnn.safetensors", {ARCHITECTURE_KEY: architecture.to_json()})
+    return folder / "cnn.safetensors"
+
+
+def run(*arguments: object, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The exit status of smoothcert with these arguments, in this process."""
+    monkeypatch.setattr(sys, "argv", ["smoothcert", *map(str, arguments)])
+    try:
+        smoothcert.cli.main()
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    return 0
+
+
+class Cli:
+    """Runs the command and keeps what it printed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+        self.monkeypatch, self.capfd = monkeypatch, capfd
+
+    def __call__(self, *arguments: object, status: int = 0) -> tuple[str, str]:
+        got = run(*arguments, monkeypatch=self.monkeypatch)
+        printed = self.capfd.readouterr()
+        assert got == status, printed.err
+        return printed.out, " ".join(printed.err.split())
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Cli:
+    monkeypatch.setattr("warnings.showwarning", None)
+    return Cli(monkeypatch, capfd)
+
+
+QUICK = ("--limit", 3, "-n", 200, "--block", 50, "--select", 20)
+
+
+@pytest.mark.filterwarnings("ignore:the network seems to answer at random")
+class TestJourney:
+    def test_certify_report_export_predict(self, cli: Cli, model: Path, folder: Path) -> None:
+        _, notes = cli("certify", "--model", model, "--sigma", 0.25, *QUICK, "--out", "runs/a")
+        assert "smoothcert report runs/a" in notes
+        assert (folder / "runs/a/run.toml").is_file()
+        table, notes = cli("report", "runs/a")
+        assert "global" in table
+        assert "grid 1/255" in table
+        assert "curve: runs/a/curve.png" in notes
+        cli("certify", "--config", "runs/a/run.toml", "--norm", "inf", "--set", "noise.law=uniform", "--out", "runs/b")
+        rows = json.loads(cli("report", "runs/a", "runs/b", "--json", "--radii", "0,0.1", "--out", "both")[0])
+        assert [(row["run"], row["norm"], row["inputs"]) for row in rows] == [("a", "2.0", 3), ("b", "inf", 3)]
+        assert (folder / "both/curve.png").is_file()
+        log, _ = cli("export", "runs/a", "--format", "cohen")
+        assert log.splitlines()[0] == "idx\tlabel\tpredict\tradius\tcorrect\ttime"
+        assert len(log.splitlines()) == 4
+        cli("export", "runs/a", "--format", "csv", "--out", "a.csv")
+        assert (folder / "a.csv").read_text().startswith("index,truth,label,radius")
+        answers = json.loads(
+            cli("predict", "--model", model, "--sigma", 0.25, "--limit", 2, "--votes", 50, "--json")[0]
+        )
+        assert [row["index"] for row in answers] == [0, 1]
+        text, _ = cli("predict", "--model", model, "--sigma", 0.25, "--limit", 1)
+        assert text.splitlines()[0].split() == ["index", "truth", "answer"]
+
+    def test_train_then_certify(self, cli: Cli, folder: Path) -> None:
+        _, notes = cli("train", "--model", "mlp", "--sigma", 0.3, "--epochs", 1, "--limit", 200, "--out", "net")
+        assert "epoch 1/1" in notes
+        cli(
+            "certify",
+            "--model",
+            "net/model.safetensors",
+            "--sigma",
+            0.3,
+            *QUICK,
+            "--indices",
+            "4,7",
+            "--limit",
+            2,
+            "--out",
+            "r",
+            status=2,
+        )
+        cli("certify", "--model", "net/model.safetensors", "--sigma", 0.3, "-n", 200, "--indices", "4,7", "--out", "r")
+        rows = json.loads(cli("report", "r", "--json")[0])
+        assert rows[0]["inputs"] == 2
+
+    def test_anisotropic_noise_and_arrays_without_labels(self, cli: Cli, model: Path, folder: Path) -> None:
+        np.save(folder / "scale.npy", np.linspace(0.1, 0.5, 784).reshape(1, 28, 28))
+        np.savez(folder / "mine.npz", x=np.zeros((2, 1, 28, 28), dtype=np.float32))
+        cli(
+            "certify",
+            "--model",
+            model,
+            "--data",
+            "mine.npz",
+            "--scale",
+            "scale.npy",
+            "--norm",
+            1,
+            "-n",
+            200,
+            "--out",
+            "r",
+        )
+        [row] = json.loads(cli("report", "r", "--json")[0])
+        assert row["noise"] == "gaussian (per coordinate)"
+        assert row["domain"] == "reals, float arithmetic"
+        assert not row["truths_known"]
+
+    def test_a_user_s_own_factory_with_weights_and_normalisation(self, cli: Cli, folder: Path) -> None:
+        (folder / "mynet.py").write_text(
+            "from torch import nn\ndef build():\n    return nn.Sequential(nn.Flatten(), nn.Linear(784, 10))\n"
+        )
+        state = {
+            f"module.{key}": value
+            for key, value in nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).state_dict().items()
+        }
+        torch.save({"state_dict": state, "epoch": 3}, folder / "best.pt")
+        given = ("--model", "mynet:build", "--weights", "best.pt", "--mean", "0.13", "--std", "0.3")
+        cli("certify", *given, "--sigma", 0.1, *QUICK, "--out", "r")
+        plain = ("--model", "mynet:build", "--weights", "best.pt")
+        _, notes = cli("certify", *plain, "--sigma", 0.1, *QUICK, "--out", "r", status=2)
+        assert "model: " in notes  # the normalisation is part of the model, so this is another configuration
+
+    def test_the_demo_in_small(self, cli: Cli, folder: Path) -> None:
+        text, _ = cli("demo", "--limit", 2, "--estimate", 40, "--epochs", 1)
+        assert "What to try next" in text
+        assert (folder / "demo/curve.png").is_file()
+        again, _ = cli("demo", "--limit", 2, "--estimate", 40, "--epochs", 1)
+        assert again == text
+
+
+class TestHelp:
+    def test_every_command_has_help_with_an_example(self, cli: Cli) -> None:
+        text, _ = cli("--help")
+        for command in COMMANDS:
+            assert command in text
+            assert "Example: smoothcert" in " ".join(cli(command, "--help")[0].split())
+
+    def test_version(self, cli: Cli) -> None:
+        assert cli("--version")[0] == f"smoothcert {smoothcert.__version__}\n"
+
+
+class TestMistakes:
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (("--sigma", 0), "sigma=0.0 must be a finite number above 0"),
+            (("--sigma", 0.25, "--alpha", 0.7), "alpha=0.7 must lie strictly between 0 and 0.5"),
+            (("--sigma", 0.25, "-n", 5), "5 votes can certify nothing at alpha=0.001"),
+            (("--sigma", 0.25, "--noise", "gausian"), "unknown law 'gausian'; did you mean 'gaussian'?"),
+            (("--sigma", 0.25, "--data", "digitz"), "did you mean 'digits'?"),
+            (("--sigma", 0.25, "--method", "fixd"), "unknown method 'fixd'; did you mean 'fixed'?"),
+            (("--sigma", 0.25, "--device", "gpu9"), "device 'gpu9' cannot be used here"),
+            (("--sigma", 0.25, "--limit", 0), "limit is 0"),
+            (("--sigma", 0.25, "--rows", 0), "rows=0 must be at least 1"),
+            (("--sigma", 0.25, "--indices", "5-2"), "write the smaller end first"),
+            (("--sigma", 0.25, "--scale", 1), "one of them"),
+            ((), "give --sigma"),
+            (("--scale", "nothing.npy"), "neither a number nor an existing .npy file"),
+            (("--sigma", 0.25, "--set", "noise.sigm=1"), "did you mean 'sigma'?"),
+            (("--sigma", 0.25, "--data", "mnist", "--no-download", "--root", "nowhere"), "nowhere"),
+        ],
+    )
+    def test_nothing_is_written(
+        self, cli: Cli, model: Path, folder: Path, arguments: tuple[object, ...], message: str
+    ) -> None:
+        _, notes = cli("certify", "--model", model, *arguments, "--out", "r", status=2)
+        assert notes.startswith("error:")
+        assert message in notes
+        assert not (folder / "r").exists()
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ((), "no model was given"),
+            (("--model", "small_cn"), "did you mean 'small_cnn'?"),
+            (("--model", "small_cnn"), "random weights certify nothing"),
+            (("--model", "small_cnn", "--weights", "none.pt"), "none.pt"),
+            (("--model", "nothing.here:build"), "nothing"),
+        ],
+    )
+    def test_models(self, cli: Cli, folder: Path, arguments: tuple[object, ...], message: str) -> None:
+        _, notes = cli("certify", *arguments, "--sigma", 0.25, "--out", "r", status=2)
+        assert message in notes
+        assert not (folder / "r").exists()
+
+    def test_broken_weights(self, cli: Cli, model: Path, folder: Path) -> None:
+        (folder / "cut.safetensors").write_bytes(model.read_bytes()[:5000])
+        _, notes = cli("certify", "--model", "cut.safetensors", "--sigma", 0.25, "--out", "r", status=2)
+        assert "cut.safetensors" in notes
+        (folder / "letter.pt").write_text("dear sir")
+        _, notes = cli(
+            "certify", "--model", "small_cnn", "--weights", "letter.pt", "--sigma", 0.25, "--out", "r", status=2
+        )
+        assert "letter.pt" in notes
+        save_file(small_cnn((3, 32, 32), 10).state_dict(), folder / "other.safetensors")
+        _, notes = cli(
+            "certify", "--model", "small_cnn", "--weights", "other.safetensors", "--sigma", 0.25, "--out", "r", status=2
+        )
+        assert "other.safetensors" in notes
+        assert not (folder / "r").exists()
+
+    @pytest.mark.filterwarnings("ignore:the network seems to answer at random")
+    def test_another_configuration(self, cli: Cli, model: Path) -> None:
+        cli("certify", "--model", model, "--sigma", 0.25, *QUICK, "--out", "r")
+        _, notes = cli("certify", "--model", model, "--sigma", 0.5, *QUICK, "--out", "r", status=2)
+        assert "scale: 0.25 there, 0.5 here" in notes
+
+    def test_reports_of_nothing(self, cli: Cli, folder: Path) -> None:
+        assert "is not a run" in cli("report", "missing", status=2)[1]
+        assert "is not a run" in cli("export", "missing", status=2)[1]
+        assert "did you mean 'cohen'?" in cli("export", "missing", "--format", "cohn", status=2)[1]
+
+    def test_bad_radii(self, cli: Cli, model: Path, folder: Path) -> None:
+        cli("certify", "--model", model, "--sigma", 0.25, *QUICK, "--out", "r")
+        assert "must be numbers" in cli("report", "r", "--radii", "a,b", status=2)[1]
+        assert "must not be negative" in cli("report", "r", "--radii", "-1", status=2)[1]
+
+
+def test_ctrl_c_is_a_clean_stop(model: Path, folder: Path) -> None:
+    """Interrupted while it works: status 130, a sentence, no traceback; the records so far are kept and it goes on."""
+    command = [
+        sys.executable,
+        "-m",
+        "smoothcert",
+        "certify",
+        "--model",
+        str(model),
+        "--sigma",
+        "0.25",
+        "--limit",
+        "40",
+        "-n",
+        "3000",
+    ]
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen([*command, "--out", "r"], stderr=subprocess.PIPE, text=True, env=environment) as child:
+        until = time.monotonic() + 120
+        while not (folder / "r/results.sqlite-wal").exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        time.sleep(1.0)
+        child.send_signal(signal.SIGINT)
+        assert child.stderr is not None
+        said = child.stderr.read()
+    assert child.returncode == 130, said
+    assert "give the same command again to go on" in said
+    assert "Traceback" not in said
+    assert (folder / "r/results.sqlite").is_file()
+
+
+def test_quiet_when_not_a_terminal(model: Path, folder: Path) -> None:
+    command = [sys.executable, "-m", "smoothcert", "predict", "--model", str(model), "--sigma", "0.25", "--limit", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "\x1b" not in done.stdout + done.stderr
+    assert len(done.stdout.splitlines()) == 3

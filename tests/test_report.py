@@ -1,0 +1,184 @@
+"""Metrics, tables, figures and exports: against hand-computed values, rounded down, never mixed."""
+
+import csv
+import io
+import math
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from smoothcert.certificates import Soundness
+from smoothcert.errors import MissingExtra, RunError
+from smoothcert.metrics import curves
+from smoothcert.records import Record
+from smoothcert.report.exports import FORMATS
+from smoothcert.report.figures import draw_curves, steps
+from smoothcert.report.runs import Line, read_lines
+from smoothcert.report.tables import summary, table
+from smoothcert.store import RESULTS, SqliteStore
+
+BASE = Record(
+    index=0,
+    truth=1,
+    label=1,
+    radius=0.5,
+    proxy_radius=0.5,
+    log_volume=-1.0,
+    region_radius=1.0,
+    norm=2.0,
+    soundness=Soundness.GLOBAL,
+    rule="Gaussian l2",
+    law="gaussian",
+    scale=0.5,
+    loc=0.0,
+    domain="reals, float arithmetic",
+    alpha=0.001,
+    lower=0.9,
+    upper=None,
+    trials=1000,
+    selection=(10, 90),
+    selection_invalid=0,
+    estimation=((50, 950),),
+    estimation_invalid=(0,),
+)
+
+
+def record(index: int, radius: float, *, label: int | None = 1, **changes: object) -> Record:
+    return replace(BASE, index=index, radius=radius, label=label, **changes)  # type: ignore[arg-type]
+
+
+# Right at 0.5, 1.0 and 0.29; wrong at 2.0; one abstention.
+FIVE = [record(0, 0.5), record(1, 1.0), record(2, 0.29), record(3, 2.0, label=0), record(4, 0.0, label=None)]
+
+
+def line(records: list[Record], name: str = "a") -> Line:
+    return Line(name, records[0].soundness, tuple(records), (0.5,) * len(records), {})
+
+
+def test_hand_computed_values() -> None:
+    np.testing.assert_array_equal(
+        curves.certified_accuracy(FIVE, [0, 0.29, 0.3, 0.5, 0.51, 1, 1.1]), [0.6, 0.6, 0.4, 0.4, 0.2, 0.2, 0]
+    )
+    assert curves.clean_accuracy(FIVE) == 0.6
+    assert curves.abstention(FIVE) == 0.2
+    assert math.isclose(curves.average_certified_radius(FIVE), (0.5 + 1.0 + 0.29) / 5)
+    assert curves.votes_per_input(FIVE) == 1100
+    assert math.isclose(curves.expected_wrong(FIVE), 0.004)
+
+
+def test_without_truths_certified_inputs_count() -> None:
+    unknown = [replace(item, truth=None) for item in FIVE]
+    assert curves.clean_accuracy(unknown) == 0.8
+    assert "no truths known" in rendered([line(unknown)])
+
+
+@given(
+    radii=st.lists(st.floats(0, 5), min_size=1, max_size=20), grid=st.lists(st.floats(0, 5), min_size=2, max_size=10)
+)
+def test_a_curve_never_rises(radii: list[float], grid: list[float]) -> None:
+    accuracy = curves.certified_accuracy([record(i, radius) for i, radius in enumerate(radii)], sorted(grid))
+    assert (np.diff(accuracy) <= 0).all()
+    _, shares = steps(line([record(i, radius) for i, radius in enumerate(radii)]))
+    assert (np.diff(shares) <= 0).all()
+
+
+def rendered(lines: list[Line], radii: tuple[float, ...] = (0.0, 0.5)) -> str:
+    text = io.StringIO()
+    Console(file=text, width=200).print(table(lines, radii))
+    return text.getvalue()
+
+
+def test_the_table_says_label_alpha_votes_and_expected_errors() -> None:
+    text = rendered([line(FIVE), line([replace(r, soundness=Soundness.FROZEN) for r in FIVE], "b")])
+    for word in (
+        "global",
+        "frozen",
+        "alpha",
+        "0.001",
+        "1000",
+        "0.004",
+        "clean accuracy",
+        "60.0",
+        "abstention",
+        "20.0",
+        "0.358",
+    ):
+        assert word in text
+
+
+def test_nan_votes_are_reported() -> None:
+    assert "NaN votes" not in rendered([line(FIVE)])
+    assert "NaN votes" in rendered([line([replace(FIVE[0], estimation_invalid=(7,))])])
+
+
+def test_summaries_are_exact() -> None:
+    row = summary(line(FIVE), [0.5])
+    assert row["certified_accuracy"] == [0.4]
+    assert row["seconds_per_input"] == 0.5
+    assert row["certificates"] == 4
+
+
+def test_round_radii() -> None:
+    assert curves.round_radii(FIVE) == [0.0, 0.5, 1.0, 1.5, 2.0]
+    assert curves.round_radii([record(0, 0.013)]) == [0.0, 0.0025, 0.005, 0.0075, 0.01, 0.0125]
+
+
+def test_two_labels_of_one_run_are_two_lines(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        with SqliteStore(tmp_path / name / RESULTS, create=True) as store:
+            store.append(FIVE[0], 1.0)
+            store.append(replace(FIVE[1], soundness=Soundness.FROZEN), 1.0)
+    lines = read_lines([tmp_path / "a", tmp_path / "b"])
+    assert [(item.name, item.soundness.value) for item in lines] == [
+        ("a", "global"),
+        ("a", "frozen"),
+        ("b", "global"),
+        ("b", "frozen"),
+    ]
+
+
+def test_an_empty_run_is_said(tmp_path: Path) -> None:
+    SqliteStore(tmp_path / RESULTS, create=True).close()
+    with pytest.raises(RunError, match="holds no records yet"):
+        read_lines([tmp_path])
+
+
+def test_curves_are_drawn_for_mixed_norms_and_only_abstentions(tmp_path: Path) -> None:
+    lines = [line(FIVE), line([replace(r, norm=1.0) for r in FIVE], "b"), line([FIVE[4]], "c")]
+    picture = draw_curves(lines, tmp_path / "deep" / "curve.png")
+    assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+class TestExports:
+    def test_cohen(self) -> None:
+        text = FORMATS["cohen"](FIVE, [1.5] * 5).decode().splitlines()
+        assert text[0] == "idx\tlabel\tpredict\tradius\tcorrect\ttime"
+        assert text[3] == "2\t1\t1\t0.2900\t1\t0:00:01.500000"
+        assert text[5] == "4\t1\t-1\t0.0000\t0\t0:00:01.500000"
+
+    def test_cohen_radii_are_rounded_down(self) -> None:
+        text = FORMATS["cohen"]([record(0, 0.99999)], [0.0]).decode()
+        assert "0.9999\t" in text
+
+    def test_csv_is_exact(self) -> None:
+        rows = list(csv.DictReader(io.StringIO(FORMATS["csv"](FIVE, [1.5] * 5).decode())))
+        assert [float(row["radius"]) for row in rows] == [r.radius for r in FIVE]
+        assert rows[4]["label"] == ""
+        assert rows[0]["soundness"] == "global"
+
+    def test_parquet(self) -> None:
+        parquet = pytest.importorskip("pyarrow.parquet")
+        content = FORMATS["parquet"](FIVE, [1.5] * 5)
+        assert parquet.read_table(io.BytesIO(content)).column("radius").to_pylist() == [r.radius for r in FIVE]
+
+    def test_parquet_without_pyarrow_says_what_to_install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+        with pytest.raises(MissingExtra, match=r"smoothcert\[parquet\]"):
+            FORMATS["parquet"](FIVE, [1.5] * 5)

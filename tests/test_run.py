@@ -1,0 +1,248 @@
+"""Records, store and runs: exact, resumable, the same bytes however the work was divided."""
+
+import json
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from torch import nn
+
+import smoothcert as sc
+from smoothcert.data import ArrayDataset, Dataset
+from smoothcert.errors import RunError, StoreError
+from smoothcert.records import Record
+from smoothcert.store import RESULTS, SqliteStore, open_run
+
+
+@pytest.fixture(scope="module")
+def dataset() -> Dataset:
+    """Twelve random 8-bit images with labels."""
+    pixels = np.random.default_rng(0).integers(0, 256, size=(12, 1, 28, 28), dtype=np.uint8)
+    return ArrayDataset("noise", pixels, np.arange(12) % 2, classes=10)
+
+
+def smoother(model: nn.Module, **settings: object) -> sc.Smoother:
+    noise = sc.Noise.isotropic("gaussian", 0.25, grid=1 / 255)
+    return sc.Smoother(model, noise, **{"estimate": 500, "block": 64, **settings})  # type: ignore[arg-type]
+
+
+def bodies(directory: Path) -> list[str]:
+    """The records as they are stored, byte for byte."""
+    with sqlite3.connect(f"file:{directory / RESULTS}?mode=ro", uri=True) as db:
+        rows = [body for (body,) in db.execute("SELECT body FROM records ORDER BY idx")]
+    db.close()
+    return rows
+
+
+def records(directory: Path) -> list[Record]:
+    with open_run(directory) as store:
+        return list(store.records())
+
+
+class TestRecords:
+    def test_text_and_back_is_exact(self, linear_model: nn.Module, dataset: Dataset, tmp_path: Path) -> None:
+        sc.certify_all(smoother(linear_model, norm=float("inf")), dataset, tmp_path / "run")
+        for record, body in zip(records(tmp_path / "run"), bodies(tmp_path / "run"), strict=True):
+            assert record.to_json() == body
+            assert Record.from_json(body) == record
+            assert json.loads(body)["version"] == 1
+            assert sum(record.selection) == 100
+            assert sum(record.estimation[-1]) == record.trials == 500
+            assert record.domain == "grid 1/255"
+            assert record.norm == float("inf")
+            assert record.leader == record.label or record.label is None
+
+    def test_a_newer_record_is_refused(self, linear_model: nn.Module, dataset: Dataset, tmp_path: Path) -> None:
+        sc.certify_all(smoother(linear_model), dataset, tmp_path / "run", indices=[0])
+        newer = json.loads(bodies(tmp_path / "run")[0]) | {"version": 99}
+        with pytest.raises(StoreError, match="version 99"):
+            Record.from_json(json.dumps(newer))
+
+
+class TestSameBytes:
+    def test_for_every_number_of_rows(self, linear_model: nn.Module, dataset: Dataset, tmp_path: Path) -> None:
+        for rows in (1, 7, 64):
+            sc.certify_all(smoother(linear_model), dataset, tmp_path / str(rows), rows=rows)
+        first, second, third = (bodies(tmp_path / name) for name in ("1", "7", "64"))
+        assert len(first) == 12
+        assert first == second == third
+
+    def test_for_any_order_and_interruption(self, linear_model: nn.Module, dataset: Dataset, tmp_path: Path) -> None:
+        sc.certify_all(smoother(linear_model), dataset, tmp_path / "whole")
+        sc.certify_all(smoother(linear_model), dataset, tmp_path / "parts", indices=[7, 3])
+        seen = []
+
+        def stop(progress: object) -> None:
+            seen.append(progress)
+            if len(seen) == 4:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            sc.certify_all(smoother(linear_model), dataset, tmp_path / "parts", progress=stop)
+        assert len(bodies(tmp_path / "parts")) == 6
+        sc.certify_all(smoother(linear_model), dataset, tmp_path / "parts")
+        assert bodies(tmp_path / "parts") == bodies(tmp_path / "whole")
+
+    def test_another_seed_gives_other_votes(self, linear_model: nn.Module, dataset: Dataset, tmp_path: Path) -> None:
+        for seed in (0, 1):
+            sc.certify_all(smoother(linear_model, seed=seed), dataset, tmp_path / str(seed), indices=[0, 1, 2])
+        assert bodies(tmp_path / "0") != bodies(tmp_path / "1")
+
+    def test_per_coordinate_noise_is_kept_once(self, linear_model: nn.Module, dataset: Dataset, tmp_path: Path) -> None:
+        scale = np.random.default_rng(1).uniform(0.1, 0.4, size=(1, 28, 28))
+        noise = sc.Noise("gaussian", scale, grid=1 / 255)
+        sc.certify_all(sc.Smoother(linear_model, noise, estimate=200), dataset, tmp_path / "run", indices=[0, 1])
+        with open_run(tmp_path / "run") as store:
+            addresses = {record.scale for record in store.records()}
+            assert len(addresses) == 1
+            np.testing.assert_array_equal(store.get(str(addresses.pop())), scale)
+            with pytest.raises(StoreError, match="holds no array"):
+                store.get("0" * 64)
+
+
+class TestRefusals:
+    def test_another_configuration_is_named(self, linear_model: nn.Module, dataset: Dataset, tmp_path: Path) -> None:
+        sc.certify_all(smoother(linear_model), dataset, tmp_path / "run", indices=[0])
+        before = bodies(tmp_path / "run")
+        with pytest.raises(RunError, match=r"alpha: 0\.001 there, 0\.01 here"):
+            sc.certify_all(smoother(linear_model, alpha=0.01), dataset, tmp_path / "run", indices=[1])
+        other = nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).eval()
+        with pytest.raises(RunError, match="model: .* there"):
+            sc.certify_all(smoother(other), dataset, tmp_path / "run", indices=[1])
+        changed = ArrayDataset("noise", np.zeros((12, 1, 28, 28), dtype=np.uint8), np.arange(12) % 2, classes=10)
+        with pytest.raises(RunError, match="data: .* there"):
+            sc.certify_all(smoother(linear_model), changed, tmp_path / "run", indices=[1])
+        assert bodies(tmp_path / "run") == before
+
+    def test_a_directory_of_something_else(self, linear_model: nn.Module, dataset: Dataset, tmp_path: Path) -> None:
+        (tmp_path / "letters.txt").write_text("dear")
+        with pytest.raises(RunError, match="is not empty and is not a run"):
+            sc.certify_all(smoother(linear_model), dataset, tmp_path)
+        with pytest.raises(RunError, match="is not a run"):
+            open_run(tmp_path)
+        assert [path.name for path in tmp_path.iterdir()] == ["letters.txt"]
+
+    def test_a_file_of_something_else(self, linear_model: nn.Module, dataset: Dataset, tmp_path: Path) -> None:
+        (tmp_path / RESULTS).write_bytes(b"not a database at all, but long enough to be one" * 10)
+        with pytest.raises(StoreError, match="is not a file of results"):
+            sc.certify_all(smoother(linear_model), dataset, tmp_path)
+        foreign = tmp_path / "foreign.sqlite"
+        with sqlite3.connect(foreign) as db:
+            db.execute("CREATE TABLE recipes (cake TEXT)")
+        db.close()
+        with pytest.raises(StoreError, match="database of something else"):
+            SqliteStore(foreign)
+
+    def test_a_newer_format(self, tmp_path: Path) -> None:
+        with SqliteStore(tmp_path / "a.sqlite", create=True) as store:
+            store.describe({"format": 99})
+        with pytest.raises(StoreError, match="has format 99"):
+            SqliteStore(tmp_path / "a.sqlite")
+
+    def test_a_full_disk(
+        self, linear_model: nn.Module, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """SQLite's own limit of pages raises the error of a full disk; what was written before stays."""
+        original = SqliteStore.append
+
+        def limited(store: SqliteStore, record: Record, seconds: float) -> None:
+            if record.index == 3:
+                store._db.execute("PRAGMA max_page_count=1")
+                store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                record = Record(**{**record.__dict__, "rule": "x" * 100_000})
+            original(store, record, seconds)
+
+        monkeypatch.setattr(SqliteStore, "append", limited)
+        with pytest.raises(StoreError, match=r"disk of .* is full or failing .* free some space"):
+            sc.certify_all(smoother(linear_model), dataset, tmp_path / "run")
+        monkeypatch.undo()
+        assert len(bodies(tmp_path / "run")) == 3
+        sc.certify_all(smoother(linear_model), dataset, tmp_path / "run")
+        sc.certify_all(smoother(linear_model), dataset, tmp_path / "whole")
+        assert bodies(tmp_path / "run") == bodies(tmp_path / "whole")
+
+
+class TestStore:
+    def test_it_is_crash_safe_by_its_settings(self, tmp_path: Path) -> None:
+        with SqliteStore(tmp_path / "a.sqlite", create=True) as store:
+            assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+            assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
+
+    def test_appending_twice_is_harmless(self, linear_model: nn.Module, dataset: Dataset, tmp_path: Path) -> None:
+        sc.certify_all(smoother(linear_model), dataset, tmp_path / "run", indices=[5])
+        [record] = records(tmp_path / "run")
+        with SqliteStore(tmp_path / "run" / RESULTS, create=True) as store:
+            store.append(record, 99.0)
+            assert list(store.records()) == [record]
+            assert store.seconds()[5] != 99.0
+
+    def test_facts_are_kept(self, linear_model: nn.Module, dataset: Dataset, tmp_path: Path) -> None:
+        sc.certify_all(smoother(linear_model), dataset, tmp_path / "run", indices=[5, 2], notes={"command": "by hand"})
+        with open_run(tmp_path / "run") as store:
+            facts = store.facts()
+        assert facts["subset"] == [5, 2]
+        assert facts["notes"] == {"command": "by hand"}
+        assert {"model", "data", "torch", "device", "dtype", "seed", "block"} <= set(facts["configuration"])
+
+    def test_inputs_without_labels(self, linear_model: nn.Module, tmp_path: Path) -> None:
+        plain = ArrayDataset("plain", np.zeros((2, 1, 28, 28), dtype=np.uint8))
+        sc.certify_all(smoother(linear_model), plain, tmp_path / "run")
+        assert [record.truth for record in records(tmp_path / "run")] == [None, None]
+
+
+CHILD = """
+import sys, numpy as np, torch
+from torch import nn
+import smoothcert as sc
+from smoothcert.data import ArrayDataset
+generator = torch.Generator().manual_seed(0)
+model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+with torch.no_grad():
+    model[1].weight.copy_(torch.randn(10, 784, generator=generator) / 10)
+    model[1].bias.zero_()
+pixels = np.random.default_rng(0).integers(0, 256, size=(60, 1, 28, 28), dtype=np.uint8)
+noise = sc.Noise.isotropic("gaussian", 0.25, grid=1 / 255)
+print("ready", flush=True)
+sc.certify_all(sc.Smoother(model.eval(), noise, estimate=4000), ArrayDataset("noise", pixels), sys.argv[1])
+print("done", flush=True)
+"""
+
+
+def killed_and_resumed(tmp_path: Path, kills: int) -> tuple[list[str], list[str], int]:
+    """The records of an unbroken run and of one killed so many times; and how many kills hit it while it worked."""
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    command = [sys.executable, "-c", CHILD]
+    began = time.perf_counter()
+    subprocess.run([*command, str(whole)], check=True, capture_output=True)
+    work = time.perf_counter() - began
+    chance, hits = random.Random(0), 0
+    for _ in range(kills):
+        with subprocess.Popen([*command, str(broken)], stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "ready\n"
+            time.sleep(chance.uniform(0, work / kills))
+            child.send_signal(signal.SIGKILL)
+            hits += child.stdout.readline() == ""
+    subprocess.run([*command, str(broken)], check=True, capture_output=True)
+    return bodies(whole), bodies(broken), hits
+
+
+def test_a_killed_run_gives_the_same_bytes(tmp_path: Path) -> None:
+    whole, broken, hits = killed_and_resumed(tmp_path, kills=3)
+    assert hits >= 1
+    assert len(whole) == 60
+    assert whole == broken
+
+
+@pytest.mark.slow
+def test_a_run_killed_at_twenty_random_moments_gives_the_same_bytes(tmp_path: Path) -> None:
+    whole, broken, hits = killed_and_resumed(tmp_path, kills=20)
+    print(f"{hits} of 20 kills hit the run while it worked; {len(broken)} records, identical: {whole == broken}")
+    assert hits >= 10
+    assert whole == broken

@@ -1,0 +1,95 @@
+"""Settings, batches, augmentation and recipes, each alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from smoothcert.errors import SettingError
+from smoothcert.training import RECIPES, TrainSettings
+from smoothcert.training.batches import augmented, batches_of, generator_of
+from smoothcert.training.settings import SCHEDULES
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"epochs": 0}, "epochs must be 1 or more; got 0"),
+        ({"batch": 0}, "batch must be 1 or more"),
+        ({"sigma": -0.1}, r"sigma must be a finite number, 0 or more; got -0\.1"),
+        ({"sigma": float("nan")}, "sigma"),
+        ({"weight_decay": float("inf")}, "weight_decay"),
+        ({"learning_rate": 0.0}, "learning_rate must be a finite number above 0"),
+        ({"flip": True}, "flip without augment"),
+        ({"schedule": "cosin"}, "unknown schedule 'cosin'; did you mean 'cosine'"),
+        ({"optimizer": "lion"}, "known: adam, sgd"),
+    ],
+)
+def test_bad_settings_are_refused(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingError, match=words):
+        TrainSettings(**change)
+
+
+def test_schedules_start_at_one() -> None:
+    assert {name: schedule(0.0) for name, schedule in SCHEDULES.items()} == {"cosine": 1.0, "constant": 1.0}
+    assert SCHEDULES["cosine"](1.0) == pytest.approx(0)
+    assert SCHEDULES["cosine"](0.5) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(("count", "size"), [(1, 4), (4, 4), (9, 4), (10, 4), (5, 1)])
+def test_batches_hold_every_example_once(count: int, size: int) -> None:
+    batches = batches_of(torch.arange(count), size)
+    assert torch.cat(batches).tolist() == list(range(count))
+    assert count == 1 or size == 1 or min(len(batch) for batch in batches) > 1
+
+
+def test_generators_are_keyed() -> None:
+    draws = [
+        torch.rand(1, generator=generator_of(seed, epoch, purpose, CPU)).item()
+        for seed, epoch, purpose in [(0, 0, "noise"), (0, 1, "noise"), (1, 0, "noise"), (0, 0, "order")]
+    ]
+    assert len(set(draws)) == 4
+
+
+def test_crops_come_from_the_padded_image() -> None:
+    x = torch.rand(50, 2, 9, 7)
+    padded = nn.functional.pad(x, (4, 4, 4, 4))
+    crops = augmented(x, generator_of(0, 0, "noise", CPU), flip=False)
+    places = set()
+    for image, crop in zip(padded, crops, strict=True):
+        found = [(r, c) for r in range(9) for c in range(9) if torch.equal(image[:, r : r + 9, c : c + 7], crop)]
+        assert found
+        places.add(found[0])
+    assert len(places) > 25
+
+
+def test_flip_mirrors_about_half() -> None:
+    x = torch.rand(400, 1, 6, 6)
+    plain = augmented(x, generator_of(0, 0, "noise", CPU), flip=False)
+    mirrored = augmented(x, generator_of(0, 0, "noise", CPU), flip=True)
+    flips = [torch.equal(a, b.flip(-1)) and not torch.equal(a, b) for a, b in zip(mirrored, plain, strict=True)]
+    kept = [torch.equal(a, b) for a, b in zip(mirrored, plain, strict=True)]
+    assert all(a or b for a, b in zip(flips, kept, strict=True))
+    assert 150 < sum(flips) < 250
+
+
+def test_augmenting_flat_inputs_is_refused() -> None:
+    with pytest.raises(SettingError, match="augment needs images"):
+        augmented(torch.rand(3, 8), generator_of(0, 0, "noise", CPU), flip=False)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_gives_a_finite_loss_with_gradients(name: str) -> None:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 3))
+    generator = torch.Generator().manual_seed(0)
+    y = torch.tensor([0, 1, 2])
+    loss = RECIPES[name](model, torch.rand(3, 4), y, lambda x: x + torch.randn(x.shape, generator=generator))
+    loss.backward()
+    assert loss.dim() == 0
+    assert loss.isfinite()
+    assert all(parameter.grad is not None for parameter in model.parameters())
