@@ -17,10 +17,12 @@ ORDER = [
     ["votes"],
     ["bounds"],
     ["radius"],
+    ["estimators"],
     ["regions"],
     ["certificates"],
     ["records"],
     ["store"],
+    ["recertify"],
     ["metrics"],
     ["report"],
     ["data"],
@@ -34,7 +36,7 @@ ORDER = [
     ["config"],
     ["cli"],
 ]
-WITHOUT_TORCH = {name for group in ORDER[:12] for name in group} | {"config"}
+WITHOUT_TORCH = {name for group in ORDER[:14] for name in group} | {"config"}
 RANK = {name: rank for rank, group in enumerate(ORDER) for name in group}
 
 

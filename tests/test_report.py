@@ -65,7 +65,8 @@ def test_hand_computed_values() -> None:
     np.testing.assert_array_equal(
         curves.certified_accuracy(FIVE, [0, 0.29, 0.3, 0.5, 0.51, 1, 1.1]), [0.6, 0.6, 0.4, 0.4, 0.2, 0.2, 0]
     )
-    assert curves.clean_accuracy(FIVE) == 0.6
+    assert curves.clean_accuracy(FIVE) == 1.0  # the selection votes of all five name class 1
+    assert curves.clean_accuracy([replace(FIVE[0], selection=(60, 40)), FIVE[1]]) == 0.5
     assert curves.abstention(FIVE) == 0.2
     assert math.isclose(curves.average_certified_radius(FIVE), (0.5 + 1.0 + 0.29) / 5)
     assert curves.votes_per_input(FIVE) == 1100
@@ -74,7 +75,8 @@ def test_hand_computed_values() -> None:
 
 def test_without_truths_certified_inputs_count() -> None:
     unknown = [replace(item, truth=None) for item in FIVE]
-    assert curves.clean_accuracy(unknown) == 0.8
+    assert math.isnan(curves.clean_accuracy(unknown))
+    assert curves.certified_accuracy(unknown, [0.0])[0] == 0.8
     assert "no truths known" in rendered([line(unknown)])
 
 

@@ -29,7 +29,7 @@ def dataset() -> Dataset:
 
 def smoother(model: nn.Module, **settings: object) -> sc.Smoother:
     noise = sc.Noise.isotropic("gaussian", 0.25, grid=1 / 255)
-    return sc.Smoother(model, noise, **{"estimate": 500, "block": 64, **settings})  # type: ignore[arg-type]
+    return sc.Smoother(model, noise, **{"estimator": "fixed", "estimate": 500, "block": 64, **settings})  # type: ignore[arg-type]
 
 
 def bodies(directory: Path) -> list[str]:
@@ -97,7 +97,9 @@ class TestSameBytes:
     def test_per_coordinate_noise_is_kept_once(self, linear_model: nn.Module, dataset: Dataset, tmp_path: Path) -> None:
         scale = np.random.default_rng(1).uniform(0.1, 0.4, size=(1, 28, 28))
         noise = sc.Noise("gaussian", scale, grid=1 / 255)
-        sc.certify_all(sc.Smoother(linear_model, noise, estimate=200), dataset, tmp_path / "run", indices=[0, 1])
+        sc.certify_all(
+            sc.Smoother(linear_model, noise, estimator="fixed", estimate=200), dataset, tmp_path / "run", indices=[0, 1]
+        )
         with open_run(tmp_path / "run") as store:
             addresses = {record.scale for record in store.records()}
             assert len(addresses) == 1
@@ -209,7 +211,7 @@ with torch.no_grad():
 pixels = np.random.default_rng(0).integers(0, 256, size=(60, 1, 28, 28), dtype=np.uint8)
 noise = sc.Noise.isotropic("gaussian", 0.25, grid=1 / 255)
 print("ready", flush=True)
-sc.certify_all(sc.Smoother(model.eval(), noise, estimate=4000), ArrayDataset("noise", pixels), sys.argv[1])
+sc.certify_all(sc.Smoother(model.eval(), noise, estimator="fixed", estimate=4000), ArrayDataset("noise", pixels), sys.argv[1])
 print("done", flush=True)
 """
 

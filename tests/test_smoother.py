@@ -14,6 +14,7 @@ import smoothcert as sc
 from smoothcert.errors import InputError, ModelError, SettingError
 from smoothcert.noise import quantise
 from smoothcert.seeds import Stage, draws_for, generator_for
+from smoothcert.smoother import Batch
 
 GAUSSIAN = sc.Noise.isotropic("gaussian", sigma=0.5)
 
@@ -25,11 +26,11 @@ def first_coordinate(batch: Tensor) -> Tensor:
 
 
 def smoother(model: object = first_coordinate, noise: sc.Noise = GAUSSIAN, **settings: object) -> sc.Smoother:
-    return sc.Smoother(model, noise, **{"estimate": 1_000, **settings})  # type: ignore[arg-type]
+    return sc.Smoother(model, noise, **{"estimator": "fixed", "estimate": 1_000, **settings})  # type: ignore[arg-type]
 
 
 def counts(smoothed: sc.Smoother, x: Tensor, first_index: int = 0) -> list[list[int]]:
-    polls = smoothed.polls(x, range(first_index, first_index + len(x)))
+    polls = smoothed.polls([Batch(x, range(first_index, first_index + len(x)))])
     return [poll.ballot.estimation.counts[0, -1].tolist() for poll in polls]
 
 
@@ -62,14 +63,13 @@ class TestNoise:
             for grid in (None, 1 / 255):
                 noise = sc.Noise.isotropic(law, sigma=0.7, grid=grid)
                 draws = draws_for(0, 0, Stage.SELECT, 0, dtype=noise.sampling_dtype)
-                copies = noise.copier(torch.zeros(30))(4_000, draws)
+                copies = noise.placer(torch.zeros(30))(noise.sample(4_000, (30,), draws))
                 assert abs(float(copies.std()) / 0.7 - 1) < 0.03
 
     def test_scale_and_loc_per_coordinate(self) -> None:
         scale, loc = torch.tensor([0.1, 2.0]), torch.tensor([5.0, -5.0])
-        copies = sc.Noise("gaussian", scale, loc).copier(torch.ones(2))(
-            20_000, draws_for(0, 0, Stage.SELECT, 0, dtype=torch.float32)
-        )
+        noise, draws = sc.Noise("gaussian", scale, loc), draws_for(0, 0, Stage.SELECT, 0, dtype=torch.float32)
+        copies = noise.placer(torch.ones(2))(noise.sample(20_000, (2,), draws))
         torch.testing.assert_close(copies.std(0), scale, rtol=0.05, atol=0)
         torch.testing.assert_close(copies.mean(0), loc + 1, rtol=0, atol=0.06)
 
@@ -137,7 +137,7 @@ class TestPolling:
             logits[::4] = float("nan")
             return logits
 
-        [poll] = smoother(model, block=100).polls(torch.zeros(1, 3), [0])
+        [poll] = smoother(model, block=100).polls([Batch(torch.zeros(1, 3), [0])])
         assert poll.ballot.estimation.counts[0, -1].tolist() == [0, 750]
         assert poll.ballot.estimation.invalid[0, -1] == 250
         [certificate] = smoother(model, block=100).certify(torch.zeros(1, 3))
@@ -267,7 +267,7 @@ MEMORY = """
 import resource, torch, smoothcert as sc
 from smoothcert.models import small_cnn
 torch.manual_seed(0)
-smoothed = sc.Smoother(small_cnn((3, 32, 32), 10).eval(), sc.Noise.isotropic("gaussian", 0.25, grid=1/255), estimate={votes})
+smoothed = sc.Smoother(small_cnn((3, 32, 32), 10).eval(), sc.Noise.isotropic("gaussian", 0.25, grid=1/255), estimator="fixed", estimate={votes})
 smoothed.certify(torch.zeros(1, 3, 32, 32))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from scipy.stats import binomtest
 
 from smoothcert.errors import SettingError
-from smoothcert.maths import IntArray
-from smoothcert.maths.intervals import lower_bound
 from smoothcert.votes import Votes
 
 
@@ -35,12 +33,6 @@ def check_alpha(alpha: float) -> None:
             f"alpha={alpha} must lie strictly between 0 and 0.5: it is the probability that a certificate "
             "is wrong; the usual value is 0.001"
         )
-
-
-def clopper_pearson(votes: Votes, label: IntArray, alpha: float) -> list[Bound]:
-    """One bound per input, from all its votes; alpha is spent once."""
-    wins, trials = votes.for_label(label)[:, -1], votes.trials[:, -1]
-    return [Bound(float(low), alpha, int(n)) for low, n in zip(lower_bound(wins, trials, alpha), trials, strict=True)]
 
 
 def leads(votes: Votes, alpha: float) -> list[bool]:

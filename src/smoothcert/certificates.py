@@ -8,7 +8,8 @@ from enum import StrEnum
 
 import numpy as np
 
-from smoothcert.bounds import Bound, clopper_pearson
+from smoothcert.bounds import Bound
+from smoothcert.estimators import Plan, Target, estimator_for
 from smoothcert.laws import Law
 from smoothcert.maths import FloatArray
 from smoothcert.radius import proved_radius
@@ -68,12 +69,22 @@ class Ballot:
 
 
 def conclude(
-    ballot: Ballot, *, law: Law, center: FloatArray, scale: FloatArray, norm: float, alpha: float, soundness: Soundness
+    ballot: Ballot,
+    *,
+    plan: Plan,
+    law: Law,
+    center: FloatArray,
+    scale: FloatArray,
+    norm: float,
+    soundness: Soundness,
+    uniform: float = 1.0,
 ) -> Certificate:
-    """The certificate that the votes support (Cohen et al. 2019, Certify): abstain unless the bound exceeds 1/2."""
-    label = ballot.selection.leaders()
-    bound = clopper_pearson(ballot.estimation, label, alpha)[0]
-    proved = proved_radius(law, norm, int(np.size(center)), bound)
+    """The certificate that the votes support; an abstention when they cannot tell the class from its rivals."""
+    label = int(ballot.selection.leaders()[0])
+    dim = int(np.size(center))
+    target = Target(law, norm, dim, float(np.min(scale)))
+    bound = estimator_for(plan, target, uniform=uniform).bound(ballot.estimation, label)
     if bound.lower <= bound.rival:
         return Certificate(None, bound, None, soundness)
-    return Certificate(int(label[0]), bound, Region(center, scale, proved.value, norm), soundness, proved.rule)
+    proved = proved_radius(law, norm, dim, bound)
+    return Certificate(label, bound, Region(center, scale, proved.value, norm), soundness, proved.rule)

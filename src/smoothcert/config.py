@@ -88,9 +88,18 @@ class CertifySettings(Section):
     select: int = 100
     estimate: int = 100_000
     alpha: float = 0.001
+    estimator: str = "sequential"
+    radii: Numbers = []
+    tolerance: float = 0.02
+    rivals: Literal["rest", "runner_up"] = "rest"
     seed: int = 0
     block: int = 200
     rows: int = 64
+    workers: int | None = None
+    shared_noise: bool = False
+    channels_last: bool = False
+    precision: str = "float32"
+    compiled: bool = False
     device: str = "cpu"
 
 

@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all."""
+"""Writing a file whole or not at all, and where computed numbers are kept."""
 
 from __future__ import annotations
 
@@ -36,3 +36,8 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def cache_folder() -> Path:
+    """Where numbers that cost time to compute are kept: SMOOTHCERT_CACHE, else ~/.cache/smoothcert."""
+    return Path(os.environ.get("SMOOTHCERT_CACHE") or "~/.cache/smoothcert").expanduser()

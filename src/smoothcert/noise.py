@@ -14,6 +14,7 @@ from smoothcert.laws import Draws, Law, law_named
 from smoothcert.maths import FloatArray
 from smoothcert.seeds import TorchDraws
 
+LARGEST_STEP = 2.0**23
 OFF_GRID = 1e-3  # in steps of the grid; float32 pixels k/255 are within 2e-5
 
 
@@ -107,24 +108,25 @@ class Noise:
         """float64 on the grid, where the draw is rounded to an integer; float32 otherwise."""
         return torch.float32 if self.grid is None else torch.float64
 
-    def copier(self, x: Tensor) -> Callable[[int, Draws], Tensor]:
-        """A function that makes ``count`` noisy copies of one input, (count, *event) in float32."""
+    def sample(self, count: int, shape: tuple[int, ...], draws: Draws) -> Tensor:
+        """``count`` draws of the unit law for inputs of this shape: what may be shared between inputs."""
+        z: Tensor = self.law.sample((count, *shape), draws)
+        return z
+
+    def placer(self, x: Tensor) -> Callable[[Tensor], Tensor]:
+        """A function from unit draws, which it uses up, to noisy copies of x in float32: (count, *event)."""
         device = x.device
         if self.grid is None:
             center, scale = (x.double() + self.loc.to(device)).float(), self.scale.float().to(device)
+            return lambda z: z.mul_(scale).add_(center)
+        steps, levels = quantise(x, self.levels).float(), float(self.levels)
+        stretch, shift = self.scale.to(device) * levels, self.loc.to(device) * levels
 
-            def copies(count: int, draws: Draws) -> Tensor:
-                z: Tensor = self.law.sample((count, *x.shape), draws)
-                return z.mul_(scale).add_(center)
-
-            return copies
-        steps, levels = quantise(x, self.levels), float(self.levels)
-        scale, shift = self.scale.to(device) * levels, self.loc.to(device) * levels
-
-        def on_grid(count: int, draws: Draws) -> Tensor:
-            z: Tensor = self.law.sample((count, *x.shape), draws)
-            # rint(noise in steps) + steps is exact in float64; one division after the integer sum.
-            return z.mul_(scale).add_(shift).round_().add_(steps).div_(levels).float()
+        def on_grid(z: Tensor) -> Tensor:
+            # Whole numbers below 2^24 add up exactly in float32, and one division follows, so that a copy is a function
+            # of the sum alone. Clamping keeps it one when a heavy tail goes beyond.
+            jumps = z.mul_(stretch).add_(shift).round_().float()
+            return jumps.add_(steps).clamp_(-LARGEST_STEP, LARGEST_STEP).div_(levels)
 
         return on_grid
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+import time
 import warnings
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from smoothcert.errors import ModelError
+from smoothcert.maths import IntArray
 from smoothcert.models.adapters import Classifier, batch_dependent
 from smoothcert.noise import Noise
 from smoothcert.seeds import Stage, draws_for
@@ -32,34 +39,218 @@ def make_fixed(classifier: Classifier) -> None:
         )
 
 
-class Pollster:
-    """Casts the votes on one input, block by block, in constant memory.
+@dataclass(eq=False)
+class Count:
+    """The votes of one input at one stage, block by block: what is out, what is back, what the looks have seen.
 
-    The network always sees blocks of one shape, (block, *event), the last one padded and its surplus not counted:
-    a network's rounding depends on the batch shape, so votes would otherwise depend on how they were grouped.
+    Blocks may come back in any order; they are counted in order, so the table does not depend on who was faster.
     """
 
-    def __init__(self, classifier: Classifier, *, seed: int, block: int, device: torch.device) -> None:
-        self.classifier, self.seed, self.block, self.device = classifier, seed, block, device
+    index: int
+    stage: Stage
+    place: Callable[[Tensor], Tensor]  # from unit draws to noisy copies of the input
+    noise: Noise
+    shape: tuple[int, ...]
+    looks: IntArray
+    block: int
+    settled: Callable[[Votes], bool] = lambda votes: False
+    then: Callable[[Count], Count] | None = None  # what to count next for this input, once this is done
+    issued: int = 0
+    back: dict[int, IntArray] = field(default_factory=dict)
+    counted: int = 0
+    total: IntArray | int = 0
+    seen: list[IntArray] = field(default_factory=list)
+    done: bool = False
+    seconds: float = 0.0
+
+    @property
+    def wanted(self) -> bool:
+        """Is there a block that the next look needs for sure and nobody has taken?"""
+        return not self.done and self.issued * self.block < self.looks[len(self.seen)]
+
+    @property
+    def left(self) -> bool:
+        """Is there any block that nobody has taken? Beyond the next look it may turn out to be wasted."""
+        return not self.done and self.issued * self.block < self.looks[-1]
+
+    def rows(self, number: int) -> int:
+        """How many rows of a block count: all, but for the last block."""
+        return min(self.block, int(self.looks[-1]) - number * self.block)
+
+    def add(self, number: int, tally: IntArray, seconds: float) -> None:
+        """A block came back: count what is next in order, and look where a look is due."""
+        self.back[number] = tally
+        self.seconds += seconds
+        while not self.done and self.counted in self.back:
+            self.total = self.total + self.back.pop(self.counted)
+            self.counted += 1
+            if min(self.counted * self.block, self.looks[-1]) == self.looks[len(self.seen)]:
+                self.seen.append(np.asarray(self.total))
+                self.done = len(self.seen) == len(self.looks) or self.settled(self.votes())
+
+    def votes(self) -> Votes:
+        """The table of the looks so far."""
+        table = np.stack(self.seen)
+        return Votes(table[None, :, :-1], table[None, :, -1])
+
+
+@dataclass(frozen=True, eq=False)
+class Pollster:
+    """Casts votes, block by block, in constant memory, with every core busy.
+
+    The network always sees blocks of one shape, (block, *event), the last one padded and its surplus not counted: a
+    network's rounding depends on the batch shape. On the CPU each worker runs whole blocks on one thread, drawing and
+    classifying, so that drawing for one block overlaps the network on another, and the rounding does not depend on the
+    number of cores. Blocks that no look needs yet are taken only when there is nothing better to do.
+    """
+
+    classifier: Classifier
+    seed: int
+    block: int
+    device: torch.device
+    workers: int
+    shared_noise: bool = False  # every input gets the same draws: faster, each certificate valid, not independent
+    channels_last: bool = False
+    autocast: torch.dtype | None = None
+    _drawn: OrderedDict[tuple[Stage, int], Tensor] = field(default_factory=OrderedDict)
+    _drawing: threading.Lock = field(default_factory=threading.Lock)
+
+    def run(self, counts: Iterable[Count]) -> Iterator[Count]:
+        """Every count, finished, in the order given; new ones are taken in as others finish."""
+        yield from Race(self, counts).finished()
 
     @torch.inference_mode()
-    def poll(self, x: Tensor, noise: Noise, index: int, stage: Stage, trials: int) -> Votes:
-        """The votes of ``trials`` noisy copies of x: a table of one input and one look."""
-        copies = noise.copier(x.to(self.device))
-        total: Tensor | None = None
-        for number, start in enumerate(range(0, trials, self.block)):
-            draws = draws_for(self.seed, index, stage, number, dtype=noise.sampling_dtype, device=self.device)
-            counted = min(self.block, trials - start)
-            tally = count(self.classifier(copies(self.block, draws))[:counted])
-            total = tally if total is None else total.add_(tally)
-        assert total is not None, "trials must be positive"
-        table = total.cpu().numpy().astype(np.int64)
-        return Votes(table[None, None, :-1], table[None, None, -1])
+    def vote(self, count: Count, number: int) -> IntArray:
+        """The tally of one block."""
+        copies = count.place(self._unit_draws(count, number))
+        if self.channels_last and copies.ndim == 4:
+            copies = copies.contiguous(memory_format=torch.channels_last)
+        with self._precision():
+            logits = self.classifier(copies)
+        return tally(logits[: count.rows(number)])
+
+    def _unit_draws(self, count: Count, number: int) -> Tensor:
+        """The block's draws, keyed by input; with shared noise by block alone, the latest few kept for other inputs."""
+        if not self.shared_noise:
+            return self._fresh(count, number, count.index)
+        with self._drawing:
+            key = (count.stage, number)
+            if key not in self._drawn:
+                self._drawn[key] = self._fresh(count, number, 0)
+                if len(self._drawn) > 4 * self.workers:
+                    self._drawn.popitem(last=False)
+            return self._drawn[key].clone()
+
+    def _fresh(self, count: Count, number: int, index: int) -> Tensor:
+        draws = draws_for(self.seed, index, count.stage, number, dtype=count.noise.sampling_dtype, device=self.device)
+        return count.noise.sample(self.block, count.shape, draws)
+
+    def _precision(self) -> AbstractContextManager[object]:
+        return nullcontext() if self.autocast is None else torch.autocast(self.device.type, dtype=self.autocast)
 
 
-def count(logits: Tensor) -> Tensor:
+class Race:
+    """The workers of one poll: each takes the next best block until nothing is left."""
+
+    def __init__(self, pollster: Pollster, counts: Iterable[Count]) -> None:
+        self.pollster, self.source = pollster, iter(counts)
+        self.running: deque[Count] = deque()  # taken in and not yet handed out, in order
+        self.changed = threading.Condition()
+        self.exhausted = self.over = False
+        self.problem: BaseException | None = None
+
+    def finished(self) -> Iterator[Count]:
+        """The counts in order, each when it is done."""
+        threads = [threading.Thread(target=self._work, daemon=True) for _ in range(self.pollster.workers)]
+        before = torch.get_num_threads()
+        try:
+            for thread in threads:
+                thread.start()
+            while self.running or not self.exhausted:
+                taken = self._take_in()
+                yield from self._hand_out(wait=not taken)
+        finally:
+            with self.changed:
+                self.over = True
+                self.changed.notify_all()
+            for thread in threads:
+                thread.join()
+            torch.set_num_threads(before)
+
+    def _take_in(self) -> bool:
+        """Take in one more count, if not enough of them are under way; was one taken?"""
+        with self.changed:
+            enough = sum(not count.done for count in self.running) > self.pollster.workers
+        if enough or self.exhausted:
+            return False
+        count = next(self.source, None)
+        with self.changed:
+            self.exhausted = count is None
+            if count is not None:
+                self.running.append(count)
+                self.changed.notify_all()
+        return count is not None
+
+    def _hand_out(self, *, wait: bool) -> list[Count]:
+        """The first counts that are done; if there is nothing else to do, waits for something to happen."""
+        ready = []
+        with self.changed:
+            if wait and self.running and not self.running[0].done and self.problem is None:
+                self.changed.wait(timeout=0.5)
+            if self.problem is not None:
+                raise self.problem
+            while self.running and self.running[0].done:
+                ready.append(self.running.popleft())
+        return ready
+
+    def _next(self) -> tuple[Count, int] | None:
+        """The block to do next: one that a look needs, of the earliest input; else a speculative one."""
+        candidates = [count for count in self.running if count.wanted]
+        if self.pollster.shared_noise:
+            candidates.sort(key=lambda count: count.issued)  # in step, so that a draw serves all inputs
+        count = next(iter(candidates), None) or next((count for count in self.running if count.left), None)
+        if count is None:
+            return None
+        count.issued += 1
+        return count, count.issued - 1
+
+    def _work(self) -> None:
+        if self.pollster.device.type == "cpu":
+            torch.set_num_threads(1)
+        while (job := self._wait_for_job()) is not None:
+            count, number = job
+            began = time.perf_counter()
+            try:
+                counted = self.pollster.vote(count, number)
+                with self.changed:
+                    self._add(count, number, counted, time.perf_counter() - began)
+            except BaseException as problem:  # handed to the caller's thread
+                with self.changed:
+                    self.problem, self.over = problem, True
+                    self.changed.notify_all()
+
+    def _add(self, count: Count, number: int, counted: IntArray, seconds: float) -> None:
+        """Count a block; a count that is done makes room, or is replaced by what follows from it."""
+        was_done = count.done
+        count.add(number, counted, seconds)
+        if count.done and not was_done:
+            if count.then is not None:
+                self.running[self.running.index(count)] = count.then(count)
+            self.changed.notify_all()
+
+    def _wait_for_job(self) -> tuple[Count, int] | None:
+        with self.changed:
+            while not self.over:
+                job = self._next()
+                if job is not None:
+                    return job
+                self.changed.wait(timeout=0.2)
+        return None
+
+
+def tally(logits: Tensor) -> IntArray:
     """Votes per class, and in the last place the rows with a NaN."""
     classes = logits.shape[1]
     winners = logits.argmax(dim=1)
     winners[logits.isnan().any(dim=1)] = classes
-    return torch.bincount(winners, minlength=classes + 1)
+    return torch.bincount(winners, minlength=classes + 1).cpu().numpy()

@@ -50,6 +50,26 @@ def proved_radius(law: Law, norm: float, dim: int, bound: Bound) -> ProvedRadius
     return max(candidates, key=lambda candidate: candidate.value)
 
 
+def probability_for(law: Law, norm: float, dim: int, radius: float) -> float:
+    """The least probability of the class, one class bounded, at which a theorem gives this radius at unit scale.
+
+    Rounded up: the radius at the returned probability is never below the one asked for. One if there is no such.
+
+    >>> from smoothcert.laws import law_named
+    >>> probability_for(law_named("gaussian"), 2, 10, 1.0)
+    0.8413447460685...
+    >>> probability_for(law_named("uniform"), 1, 10, 1.0)
+    1.0
+    """
+    low, high = 0.5, 1.0
+    while True:
+        middle = 0.5 * (low + high)
+        if not low < middle < high:
+            return high
+        reached = proved_radius(law, norm, dim, Bound(middle, 0.5, 1)).value >= radius
+        low, high = (low, middle) if reached else (middle, high)
+
+
 def check_trials(estimate: int, alpha: float) -> None:
     """Refuse a number of votes that could not certify anything even if all agreed."""
     if float(lower_bound(estimate, estimate, alpha)) <= 0.5:

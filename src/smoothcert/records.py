@@ -40,6 +40,7 @@ class Record:
     selection_invalid: int
     estimation: tuple[tuple[int, ...], ...]  # (looks, classes), cumulative
     estimation_invalid: tuple[int, ...]
+    uniform: float = 1.0  # the random number of randomized Clopper–Pearson, 1 for every other estimator
     version: int = VERSION
 
     @property
@@ -88,6 +89,7 @@ def record_of(
     loc: Parameter,
     domain: str,
     norm: float,
+    uniform: float = 1.0,
 ) -> Record:
     """The record of one certificate and the votes behind it."""
     region = certificate.region
@@ -114,6 +116,7 @@ def record_of(
         selection_invalid=int(ballot.selection.invalid[0, -1]),
         estimation=_row(ballot.estimation),
         estimation_invalid=tuple(int(n) for n in ballot.estimation.invalid[0]),
+        uniform=uniform,
     )
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import platform
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from smoothcert.data.base import Dataset
 from smoothcert.errors import RunError
 from smoothcert.models import fingerprint
 from smoothcert.records import Parameter, Record, record_of
-from smoothcert.smoother import Poll, Smoother
+from smoothcert.smoother import Batch, Poll, Smoother
 from smoothcert.store import RESULTS, SqliteStore
 
 Facts = dict[str, Any]
@@ -48,12 +48,13 @@ def describe(smoother: Smoother, dataset: Dataset) -> Facts:
         "tuner": smoother.tuner.name,
         "norm": str(smoother.norm),
         "select": smoother.select,
-        "estimate": smoother.estimate,
-        "alpha": smoother.alpha,
+        **json.loads(json.dumps(asdict(smoother.plan))),
         "seed": smoother.seed,
-        "block": smoother.block,
+        "shared_noise": smoother.pollster.shared_noise,
+        "channels_last": smoother.pollster.channels_last,
+        "dtype": smoother.precision,
+        "compiled": smoother.compiled,
         "device": smoother.device.type,
-        "dtype": "float32",
         "smoothcert": smoothcert.__version__,
         "torch": torch.__version__,
         "numpy": np.__version__,
@@ -86,19 +87,18 @@ def certify_all(
         )
         left = [index for index in chosen if index not in store.indices()]
         done, votes = len(chosen) - len(left), 0
-        for start in range(0, len(left), rows):
-            batch = left[start : start + rows]
-            truths = dataset.truths(batch)
-            polls = smoother.polls(torch.from_numpy(dataset.inputs(batch)), batch, truths)
-            began = time.perf_counter()
-            for poll, truth in zip(polls, truths, strict=True):
-                record = record_poll(smoother, poll, truth, store)
-                now = time.perf_counter()
-                store.append(record, now - began)
-                began, done, votes = now, done + 1, votes + record.trials + sum(record.selection)
-                if progress is not None:
-                    progress(Progress(done, len(chosen), votes))
+        batches = (left[start : start + rows] for start in range(0, len(left), rows))
+        for poll in smoother.polls(_loaded(dataset, indices) for indices in batches):
+            record = record_poll(smoother, poll, dataset.truths([poll.index])[0], store)
+            store.append(record, poll.seconds)
+            done, votes = done + 1, votes + record.trials + sum(record.selection)
+            if progress is not None:
+                progress(Progress(done, len(chosen), votes))
     return directory
+
+
+def _loaded(dataset: Dataset, indices: Sequence[int]) -> Batch:
+    return Batch(torch.from_numpy(dataset.inputs(indices)), indices, dataset.truths(indices))
 
 
 def record_poll(smoother: Smoother, poll: Poll, truth: int | None, store: SqliteStore) -> Record:
@@ -117,6 +117,7 @@ def record_poll(smoother: Smoother, poll: Poll, truth: int | None, store: Sqlite
         loc=parameter(poll.noise.loc),
         domain=poll.noise.domain,
         norm=smoother.norm,
+        uniform=smoother.uniform_for(poll.index),
     )
 
 

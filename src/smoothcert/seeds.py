@@ -17,6 +17,7 @@ class Stage(IntEnum):
     TUNE = 2
     PREDICT = 3
     TRAIN = 4
+    RANDOMIZE = 5
 
 
 def entropy_for(seed: int, index: int, stage: Stage, block: int) -> np.random.SeedSequence:
@@ -82,12 +83,15 @@ class KeyedDraws(TorchDraws):
     def __init__(
         self, seed: int, index: int, stage: Stage, block: int, dtype: torch.dtype, device: torch.device
     ) -> None:
-        super().__init__(generator_for(seed, index, stage, block, device), dtype, device)
-        self._numpy = np.random.Generator(np.random.SFC64(entropy_for(seed, index, stage, block).spawn(1)[0]))
+        super().__init__(None, dtype, device)
+        self._key = (seed, index, stage, block)
+        self._numpy = np.random.Generator(np.random.SFC64(entropy_for(*self._key).spawn(1)[0]))
         self._kind = np.float64 if dtype == torch.float64 else np.float32
 
     def normal(self, shape: tuple[int, ...]) -> Tensor:
         if self.dtype == torch.float32:
+            if self.generator is None:  # made when first needed: filling its state takes as long as 10 000 draws
+                self.generator = generator_for(*self._key)
             return super().normal(shape)
         return torch.from_numpy(self._numpy.standard_normal(shape, self._kind))
 

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from smoothcert.bounds import check_alpha, leads, random_answers
+from smoothcert.bounds import leads, random_answers
 from smoothcert.certificates import Ballot, Certificate, Soundness, conclude
-from smoothcert.errors import InputError, SettingError
-from smoothcert.maths import FloatArray
+from smoothcert.errors import InputError, SettingError, look_up
+from smoothcert.estimators import Plan, Randomized, Rivals, Target, estimator_for
+from smoothcert.maths import FloatArray, IntArray
 from smoothcert.models.adapters import as_classifier
 from smoothcert.noise import Noise
-from smoothcert.polling import Pollster, make_fixed
-from smoothcert.radius import check_norm, check_trials
-from smoothcert.seeds import Stage
+from smoothcert.polling import Count, Pollster, make_fixed
+from smoothcert.radius import check_norm
+from smoothcert.seeds import Stage, draws_for
 from smoothcert.tuners.base import Tuner
 from smoothcert.tuners.fixed import Fixed
 from smoothcert.votes import Votes
 
+# Another precision is another base classifier, so it is part of the run.
+PRECISIONS: dict[str, torch.dtype | None] = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
 FIRST_INPUTS = 10  # as many selections are looked at before the budget of a batch is spent
 
 
@@ -34,13 +41,29 @@ class Poll:
     x: Tensor
     noise: Noise
     ballot: Ballot
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Inputs to certify, the indices that key their noise, and their truths, which only serve to warn."""
+
+    x: Tensor
+    indices: Sequence[int]
+    truths: Sequence[int | None] | None = None
 
 
 class Smoother(nn.Module):
     """The classifier that answers what the base classifier most often answers under noise.
 
+    estimator: sequential (stops when the radii, or the radius within the tolerance, are decided), fixed (all the votes),
+    group_sequential, union, betting or randomized. rivals: "rest" bounds the class alone, "runner_up" its strongest rival
+    too. shared_noise: all inputs see the same draws; each certificate is as sure, but they are no longer independent.
+    workers: blocks in flight at once, on the CPU each on one thread, by default as many as torch has threads; give 1 for a
+    callable that must not be called twice at once. No number depends on it.
+
     >>> _ = torch.manual_seed(0)
-    >>> smoothed = Smoother(nn.Linear(4, 3).eval(), Noise.isotropic("gaussian", sigma=0.1), estimate=2_000)
+    >>> smoothed = Smoother(nn.Linear(4, 3).eval(), Noise.isotropic("gaussian", sigma=0.1), estimator="fixed", estimate=2_000)
     >>> certificate, = smoothed.certify(torch.ones(1, 4))
     >>> certificate.soundness.value, certificate.bound.trials
     ('global', 2000)
@@ -55,31 +78,51 @@ class Smoother(nn.Module):
         select: int = 100,
         estimate: int = 100_000,
         alpha: float = 0.001,
+        estimator: str = "sequential",
+        radii: Sequence[float] = (),
+        tolerance: float = 0.02,
+        rivals: Rivals = "rest",
         seed: int = 0,
         block: int = 200,
         tuner: Tuner | None = None,
         device: torch.device | str = "cpu",
+        workers: int | None = None,
+        shared_noise: bool = False,
+        channels_last: bool = False,
+        precision: str = "float32",
+        compiled: bool = False,
         forward_draws: int = 16,
     ) -> None:
         super().__init__()
-        check_alpha(alpha)
         check_norm(norm)
-        for name, value in {
+        counts = {
             "select": select,
-            "estimate": estimate,
             "block": block,
             "forward_draws": forward_draws,
-        }.items():
+            "workers": 1 if workers is None else workers,
+        }
+        for name, value in counts.items():
             if value < 1:
                 raise SettingError(f"{name}={value} must be at least 1")
         if seed < 0:
             raise SettingError(f"seed={seed} must not be negative")
-        check_trials(estimate, alpha)
+        self.plan = Plan(estimator, estimate, alpha, tuple(sorted(radii)), tolerance, rivals, block)
         self.model, self.noise, self.norm = as_classifier(model), noise, float(norm)
-        self.select, self.estimate, self.alpha, self.seed, self.block = select, estimate, alpha, seed, block
-        self.tuner = tuner or Fixed()
+        self.select, self.seed, self.tuner = select, seed, tuner or Fixed()
         self.device, self.forward_draws = torch.device(device), forward_draws
         self.to(self.device)
+        own = torch.get_num_threads() if self.device.type == "cpu" else 1
+        self.precision, self.compiled = precision, compiled
+        self.pollster = Pollster(
+            torch.compile(self.model) if compiled else self.model,  # type: ignore[arg-type]
+            seed=seed,
+            block=block,
+            device=self.device,
+            workers=workers or own,
+            shared_noise=shared_noise,
+            channels_last=channels_last,
+            autocast=look_up("precision", precision, PRECISIONS),
+        )
 
     @property
     def soundness(self) -> Soundness:
@@ -100,64 +143,113 @@ class Smoother(nn.Module):
 
         Each answer is wrong with probability at most alpha (Cohen et al. 2019, Predict).
         """
-        answers: list[int | None] = []
-        for index, row, noise in self._prepared(x, range(first_index, first_index + len(x))):
-            table = self._pollster.poll(row, noise, index, Stage.PREDICT, votes or self.select)
-            answers.append(int(table.leaders()[0]) if leads(table, self.alpha)[0] else None)
-        return answers
+        prepared = self._prepared(Batch(x, range(first_index, first_index + len(x))))
+        looks = np.array([votes or self.select])
+        counts = self.pollster.run(self._count(item, Stage.PREDICT, looks) for item in prepared)
+        tables = [count.votes() for count in counts]
+        return [int(table.leaders()[0]) if leads(table, self.plan.alpha)[0] else None for table in tables]
 
     def certify(self, x: Tensor, first_index: int = 0) -> list[Certificate]:
         """One Certificate per input, each wrong with probability at most alpha.
 
         The input's index keys its noise: give separate calls separate ranges, or they share draws.
         """
-        return [self.conclude(poll) for poll in self.polls(x, range(first_index, first_index + len(x)))]
+        batch = Batch(x, range(first_index, first_index + len(x)))
+        return [self.conclude(poll) for poll in self.polls([batch])]
 
-    def polls(self, x: Tensor, indices: Sequence[int], truths: Sequence[int | None] | None = None) -> Iterator[Poll]:
-        """The votes on each input, one after the other; truths serve only to warn of a network that guesses."""
-        prepared = list(self._prepared(x, indices))
-        early = [self._selection(*item) for item in prepared[:FIRST_INPUTS]]
-        self._warn_of_guessing(early, list(truths or [None] * len(prepared))[: len(early)])
-        for position, (index, row, noise) in enumerate(prepared):
-            selection = early[position] if position < len(early) else self._selection(index, row, noise)
-            estimation = self._pollster.poll(row, noise, index, Stage.ESTIMATE, self.estimate)
-            yield Poll(index, row, noise, Ballot(selection, estimation))
+    def polls(self, batches: Iterable[Batch]) -> Iterator[Poll]:
+        """The votes on each input, in order; new inputs are taken in while hard ones are still being decided."""
+        prepared = (item for batch in batches for item in self._prepared(batch))
+        first = list(islice(prepared, FIRST_INPUTS))
+        early = list(self.pollster.run(self._count(item, Stage.SELECT, np.array([self.select])) for item in first))
+        self._warn_of_guessing([count.votes() for count in early], [item.truth for item in first])
+        chosen: dict[int, Count] = {count.index: count for count in early}
+        asked: deque[_Item] = deque()
+
+        def begin() -> Iterator[Count]:
+            for item in chain(first, prepared):
+                asked.append(item)
+                if item.index in chosen:
+                    yield self._estimation(item, chosen[item.index])
+                else:
+                    yield self._count(
+                        item, Stage.SELECT, np.array([self.select]), then=partial(self._next_stage, chosen, item)
+                    )
+
+        for count in self.pollster.run(begin()):
+            item, selection = asked.popleft(), chosen.pop(count.index)
+            seconds = (selection.seconds + count.seconds) / self.pollster.workers
+            yield Poll(item.index, item.x, item.noise, Ballot(selection.votes(), count.votes()), seconds)
 
     def conclude(self, poll: Poll) -> Certificate:
         """The certificate that the votes on one input support."""
         return conclude(
             poll.ballot,
+            plan=self.plan,
             law=poll.noise.law,
             center=poll.noise.center_of(poll.x),
             scale=poll.noise.scale.cpu().numpy(),
             norm=self.norm,
-            alpha=self.alpha,
             soundness=Soundness.FROZEN if self.noise.per_input(poll.x.ndim) else self.soundness,
+            uniform=self.uniform_for(poll.index),
         )
 
-    @property
-    def _pollster(self) -> Pollster:
-        return Pollster(self.model, seed=self.seed, block=self.block, device=self.device)
+    def uniform_for(self, index: int) -> float:
+        """The one random number of randomized Clopper–Pearson, keyed by the input; 1 for every other estimator."""
+        if self.plan.estimator != Randomized.name:
+            return 1.0
+        return float(draws_for(self.seed, index, Stage.RANDOMIZE, 0, dtype=torch.float64).uniform((1,)))
 
-    def _selection(self, index: int, row: Tensor, noise: Noise) -> Votes:
-        return self._pollster.poll(row, noise, index, Stage.SELECT, self.select)
+    def _count(
+        self,
+        item: _Item,
+        stage: Stage,
+        looks: IntArray,
+        settled: Callable[[Votes], bool] | None = None,
+        then: Callable[[Count], Count] | None = None,
+    ) -> Count:
+        place = item.noise.placer(item.x.to(self.device))
+        decided = settled or (lambda votes: False)
+        return Count(item.index, stage, place, item.noise, tuple(item.x.shape), looks, self.plan.block, decided, then)
 
-    def _prepared(self, x: Tensor, indices: Sequence[int]) -> Iterator[tuple[int, Tensor, Noise]]:
+    def _next_stage(self, chosen: dict[int, Count], item: _Item, selection: Count) -> Count:
+        chosen[item.index] = selection
+        return self._estimation(item, selection)
+
+    def _estimation(self, item: _Item, selection: Count) -> Count:
+        """The count that bounds the class which the selection chose."""
+        label = int(selection.votes().leaders()[0])
+        target = Target(item.noise.law, self.norm, item.x.numel(), float(item.noise.scale.min()))
+        judge = estimator_for(self.plan, target)
+        return self._count(item, Stage.ESTIMATE, self.plan.looks, settled=lambda votes: judge.settled(votes, label))
+
+    def _prepared(self, batch: Batch) -> Iterator[_Item]:
         """Each input with its index and its noise, after all checks."""
-        x = checked(x)
+        x = checked(batch.x)
         make_fixed(self.model)
-        noise = self.tuner.choose(self, x, self.noise, indices)
-        for position, index in enumerate(indices):
-            yield index, x[position], noise.row(position, tuple(x.shape[1:]), len(x))
+        noise = self.tuner.choose(self, x, self.noise, batch.indices)
+        for position, index in enumerate(batch.indices):
+            truth = None if batch.truths is None else batch.truths[position]
+            yield _Item(index, x[position], noise.row(position, tuple(x.shape[1:]), len(x)), truth)
 
     def _warn_of_guessing(self, selection: list[Votes], truths: list[int | None]) -> None:
         reason = random_answers(selection, truths) if len(selection) == FIRST_INPUTS else None
         if reason:
             warnings.warn(
-                f"the network seems to answer at random under this noise ({self.noise.law}): {reason}. Most "
-                "certificates will be abstentions or wrong; train it with this noise (smoothcert train), or use a smaller sigma",
+                f"the network seems to answer at random under this noise ({self.noise.law}): {reason}. Most certificates will be "
+                "abstentions or wrong; train it with this noise (smoothcert train), or use a smaller sigma",
                 stacklevel=3,
             )
+
+
+@dataclass(frozen=True, eq=False)
+class _Item:
+    """One input, ready to be voted on."""
+
+    index: int
+    x: Tensor
+    noise: Noise
+    truth: int | None
 
 
 def checked(x: Tensor | FloatArray) -> Tensor:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from smoothcert import __version__
-from smoothcert.cli import certify, demo, export, predict, report, train
+from smoothcert.cli import certify, demo, export, predict, recertify, report, train
 from smoothcert.cli.console import errors
 from smoothcert.errors import SmoothcertError
 
@@ -39,7 +39,7 @@ def _stopping_cleanly(command: Callable[..., None]) -> Callable[..., None]:
     return stopping
 
 
-for module in (demo, train, certify, predict, report, export):
+for module in (demo, train, certify, predict, report, recertify, export):
     app.command(module.NAME, epilog=f"Example: {module.EXAMPLE}")(_stopping_cleanly(module.command))
 
 

@@ -12,8 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from smoothcert.config import Settings, read_settings
+from smoothcert.errors import SettingError
 
-MODEL, DATA, NOISE, VOTES = "Model", "Data", "Noise", "Votes"
+MODEL, DATA, NOISE, VOTES, ENGINE = "Model", "Data", "Noise", "Votes", "Engine"
 
 Model = Annotated[
     str | None,
@@ -86,6 +87,67 @@ Alpha = Annotated[
     float | None,
     typer.Option(help="Probability that one certificate is wrong. [default: 0.001]", rich_help_panel=VOTES),
 ]
+Estimator = Annotated[
+    str | None,
+    typer.Option(
+        help="sequential (stops when it has seen enough), fixed, group_sequential, union, betting or randomized. "
+        "[default: sequential]",
+        rich_help_panel=VOTES,
+    ),
+]
+Radii = Annotated[
+    str | None,
+    typer.Option(
+        help="The radii you will ask about, comma-separated: votes stop when these are decided. [default: none, the whole radius]",
+        rich_help_panel=VOTES,
+    ),
+]
+Tolerance = Annotated[
+    float | None,
+    typer.Option(
+        help="Without radii: stop when the radius could grow by no more than this share. [default: 0.02]",
+        rich_help_panel=VOTES,
+    ),
+]
+Rivals = Annotated[
+    str | None,
+    typer.Option(
+        help="rest: bound the class alone; runner_up: its strongest rival too. [default: rest]", rich_help_panel=VOTES
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(help="Blocks in flight at once; changes no number. [default: one per thread]", rich_help_panel=ENGINE),
+]
+SharedNoise = Annotated[
+    bool | None,
+    typer.Option(
+        "--shared-noise/--own-noise",
+        help="The same draws for all inputs: faster; each certificate is as sure, but they are not independent. [default: own]",
+        rich_help_panel=ENGINE,
+    ),
+]
+ChannelsLast = Annotated[
+    bool | None,
+    typer.Option(
+        "--channels-last/--channels-first", help="Memory layout of images. [default: first]", rich_help_panel=ENGINE
+    ),
+]
+Precision = Annotated[
+    str | None,
+    typer.Option(
+        help="float32, bfloat16 or float16 (autocast): another base classifier. [default: float32]",
+        rich_help_panel=ENGINE,
+    ),
+]
+Compiled = Annotated[
+    bool | None,
+    typer.Option(
+        "--compiled/--plain",
+        help="Use torch.compile: another base classifier. [default: plain]",
+        rich_help_panel=ENGINE,
+    ),
+]
 Seed = Annotated[int | None, typer.Option(help="Seed of all draws. [default: 0]", rich_help_panel=VOTES)]
 Block = Annotated[
     int | None, typer.Option(help="Noisy copies per call of the network. [default: 200]", rich_help_panel=VOTES)
@@ -111,7 +173,25 @@ PATHS = {
     "loc": "noise.loc",
     "grid": "noise.grid",
     **{name: f"data.{name}" for name in ("root", "split", "size", "limit", "skip", "indices", "download")},
-    **{name: f"certify.{name}" for name in ("norm", "method", "select", "estimate", "alpha", "block", "rows")},
+    **{
+        name: f"certify.{name}"
+        for name in (
+            *(
+                "norm",
+                "method",
+                "select",
+                "estimate",
+                "alpha",
+                "estimator",
+                "radii",
+                "tolerance",
+                "rivals",
+                "block",
+                "rows",
+            ),
+            *("workers", "shared_noise", "channels_last", "precision", "compiled"),
+        )
+    },
 }
 
 
@@ -129,3 +209,14 @@ def settings_of(context: typer.Context, home: str) -> Settings:
 def command_line() -> str:
     """The exact command, for the run's notes."""
     return shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]])
+
+
+def numbers(text: str, flag: str) -> list[float]:
+    """Numbers written with commas between, none negative."""
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise SettingError(f"{flag} {text!r} must be numbers with commas between, for example 0.25,0.5,1") from None
+    if min(values) < 0:
+        raise SettingError(f"{flag} {text!r} must not be negative")
+    return values

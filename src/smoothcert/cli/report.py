@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from smoothcert.cli.console import errors, output
-from smoothcert.cli.options import Json
-from smoothcert.errors import SettingError
+from smoothcert.cli.options import Json, numbers
 
 NAME = "report"
 EXAMPLE = "smoothcert report runs/a runs/b --radii 0.25,0.5,1 --out report"
@@ -32,20 +31,10 @@ def command(
     from smoothcert.report.tables import common_radii, summary, table
 
     lines = read_lines(runs)
-    chosen = common_radii(lines) if radii is None else _numbers(radii)
+    chosen = common_radii(lines) if radii is None else numbers(radii, "--radii")
     if json:
         print(jsonlib.dumps([summary(line, chosen) for line in lines]))
     else:
         output.print(table(lines, chosen))
     picture = draw_curves(lines, (out or runs[0]) / "curve.png")
     errors.print(f"curve: {picture}", highlight=False)
-
-
-def _numbers(text: str) -> list[float]:
-    try:
-        numbers = [float(part) for part in text.split(",")]
-    except ValueError:
-        raise SettingError(f"--radii {text!r} must be numbers with commas between, for example 0.25,0.5,1") from None
-    if min(numbers) < 0:
-        raise SettingError(f"--radii {text!r} must not be negative")
-    return numbers

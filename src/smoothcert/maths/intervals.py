@@ -9,7 +9,7 @@ from scipy.special import betaincinv
 from smoothcert.maths import FloatArray
 
 
-def lower_bound(successes: ArrayLike, trials: ArrayLike, alpha: float) -> FloatArray:
+def lower_bound(successes: ArrayLike, trials: ArrayLike, alpha: ArrayLike) -> FloatArray:
     """The probability of success is at least this, except with probability alpha (Clopper and Pearson, 1934).
 
     >>> float(lower_bound(100_000, 100_000, 0.001))
@@ -20,7 +20,7 @@ def lower_bound(successes: ArrayLike, trials: ArrayLike, alpha: float) -> FloatA
     return np.where(k > 0, inner, 0.0)
 
 
-def upper_bound(successes: ArrayLike, trials: ArrayLike, alpha: float) -> FloatArray:
+def upper_bound(successes: ArrayLike, trials: ArrayLike, alpha: ArrayLike) -> FloatArray:
     """The probability of success is at most this, except with probability alpha (Clopper and Pearson, 1934).
 
     >>> float(upper_bound(0, 10, 0.05)) == 1 - float(lower_bound(10, 10, 0.05))

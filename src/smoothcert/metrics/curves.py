@@ -23,8 +23,9 @@ def certified_accuracy(records: Sequence[Record], radii: Sequence[float]) -> Flo
 
 
 def clean_accuracy(records: Sequence[Record]) -> float:
-    """The share of inputs with the right answer, at any radius; an abstention is not one."""
-    return float(certified_accuracy(records, [0.0])[0])
+    """The share of inputs whose class by the selection votes is the truth: measured, not certified, and not abstaining."""
+    known = [record.leader == record.truth for record in records if record.truth is not None]
+    return float(np.mean(known)) if known else math.nan
 
 
 def abstention(records: Sequence[Record]) -> float:

@@ -32,7 +32,9 @@ def summary(line: Line, radii: Sequence[float]) -> dict[str, Any]:
         "votes_per_input": curves.votes_per_input(records),
         "seconds_per_input": sum(line.seconds) / len(line.seconds),
         "alpha": records[0].alpha,
-        "trials": max(record.trials for record in records),
+        "trials": line.facts.get("configuration", {}).get("trials", max(record.trials for record in records)),
+        "estimator": line.facts.get("configuration", {}).get("estimator", "unknown"),
+        "decided_radii": line.facts.get("configuration", {}).get("radii", []),
         "certificates": sum(record.label is not None for record in records),
         "expected_wrong": curves.expected_wrong(records),
         "invalid_votes": sum(record.estimation_invalid[-1] + record.selection_invalid for record in records),
@@ -69,7 +71,8 @@ def table(lines: Sequence[Line], radii: Sequence[float]) -> Table:
     add("votes per input", [f"{row['votes_per_input']:.0f}" for row in rows])
     add("seconds per input", [f"{row['seconds_per_input']:.3g}" for row in rows])
     add("alpha", [f"{row['alpha']:g}" for row in rows])
-    add("N", [str(row["trials"]) for row in rows])
+    add("estimator", [row["estimator"] for row in rows])
+    add("N (at most)", [str(row["trials"]) for row in rows])
     # An upper bound is rounded up.
     add(
         "certificates × alpha: expected wrong",
@@ -77,6 +80,9 @@ def table(lines: Sequence[Line], radii: Sequence[float]) -> Table:
     )
     if any(row["invalid_votes"] for row in rows):
         add("NaN votes (counted against)", [str(row["invalid_votes"]) for row in rows], style="yellow")
+    if any(row["decided_radii"] for row in rows):
+        radii_asked = [",".join(f"{radius:g}" for radius in row["decided_radii"]) or "all" for row in rows]
+        add("radii decided (others: at least)", radii_asked)
     if not all(row["truths_known"] for row in rows):
         result.caption = "no truths known in some runs: there accuracy is the share of inputs certified with any label"
     return result

@@ -1,0 +1,91 @@
+"""Certify from the log: the same as certifying with those settings, or refused."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from torch import nn
+
+import smoothcert as sc
+from smoothcert.data import ArrayDataset
+from smoothcert.errors import RunError, SettingError
+from smoothcert.recertify import recertify
+from smoothcert.records import Record
+from smoothcert.store import open_run
+
+
+def certified(model: nn.Module, out: Path, **settings: object) -> Path:
+    pixels = np.random.default_rng(0).integers(0, 256, size=(6, 1, 28, 28), dtype=np.uint8)
+    noise = sc.Noise("gaussian", np.linspace(0.1, 0.4, 784).reshape(1, 28, 28), grid=1 / 255)
+    smoother = sc.Smoother(model, noise, **{"estimate": 3_000, **settings})  # type: ignore[arg-type]
+    return sc.certify_all(smoother, ArrayDataset("noise", pixels), out)
+
+
+def records(run: Path) -> list[Record]:
+    with open_run(run) as store:
+        return list(store.records())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"alpha": 0.01},
+        {"rivals": "runner_up"},
+        {"estimator": "sequential", "radii": (0.05, 0.1)},
+        {"estimator": "sequential", "radii": (0.05,)},
+        {"estimator": "betting"},
+    ],
+)
+def test_all_the_votes_support_any_bound(linear_model: nn.Module, tmp_path: Path, changes: dict[str, object]) -> None:
+    """From a run with every vote: what a stopped run claims at its stop is never more than the log shows in full."""
+    run = certified(linear_model, tmp_path / "fixed", estimator="fixed")
+    assert recertify(run, tmp_path / "again", changes) == 6
+    direct = certified(linear_model, tmp_path / "direct", **{"estimator": "fixed", **changes})
+    for again, other in zip(records(tmp_path / "again"), records(direct), strict=True):
+        assert again.selection == other.selection
+        assert again.estimation[: len(other.estimation)] == other.estimation
+        assert again.lower >= other.lower
+        if len(other.estimation) == len(again.estimation):
+            assert again == other
+
+
+def test_a_stopped_run_takes_another_alpha(linear_model: nn.Module, tmp_path: Path) -> None:
+    run = certified(linear_model, tmp_path / "run", radii=(0.02, 0.1))
+    recertify(run, tmp_path / "again", {"alpha": 0.01})
+    for again, before in zip(records(tmp_path / "again"), records(run), strict=True):
+        assert again.alpha == 0.01
+        assert again.lower > before.lower
+        assert again.estimation == before.estimation
+    with open_run(tmp_path / "again") as store:
+        facts = store.facts()
+        assert facts["configuration"]["alpha"] == 0.01
+        assert facts["recertified_from"] == str(run)
+        store.get(str(records(tmp_path / "again")[0].scale))
+
+
+def test_the_same_plan_gives_the_same_records(linear_model: nn.Module, tmp_path: Path) -> None:
+    run = certified(linear_model, tmp_path / "run", radii=(0.02, 0.1))
+    recertify(run, tmp_path / "again", {"alpha": 0.001})
+    assert records(tmp_path / "again") == records(run)
+
+
+class TestRefusals:
+    def test_a_stopped_sample_has_no_fixed_bound(self, linear_model: nn.Module, tmp_path: Path) -> None:
+        run = certified(linear_model, tmp_path / "run")
+        with pytest.raises(SettingError, match="wrong on a sample that chose when to stop"):
+            recertify(run, tmp_path / "again", {"estimator": "fixed"})
+        assert not (tmp_path / "again").exists()
+
+    def test_a_random_number_cannot_be_drawn_afterwards(self, linear_model: nn.Module, tmp_path: Path) -> None:
+        run = certified(linear_model, tmp_path / "run", estimator="fixed")
+        with pytest.raises(SettingError, match="needs its random number drawn with the votes"):
+            recertify(run, tmp_path / "again", {"estimator": "randomized"})
+        own = certified(linear_model, tmp_path / "own", estimator="randomized")
+        assert len({record.uniform for record in records(own)}) == 6
+        recertify(own, tmp_path / "again", {"alpha": 0.01})
+        assert [r.uniform for r in records(tmp_path / "again")] == [r.uniform for r in records(own)]
+
+    def test_the_place_is_taken(self, linear_model: nn.Module, tmp_path: Path) -> None:
+        run = certified(linear_model, tmp_path / "run", estimator="fixed")
+        with pytest.raises(RunError, match="is not empty"):
+            recertify(run, run, {"alpha": 0.01})
