@@ -30,7 +30,7 @@ def pair() -> tuple[Tensor, Tensor]:
 def test_noise_in_float32_is_broken_by_rounding(pair: tuple[Tensor, Tensor]) -> None:
     """The danger is real: certified beyond 1 at home, and the other answer at 0.217."""
     home, neighbour = pair
-    smoother = Smoother(RoundingProbe(home[0]), Noise.isotropic("gaussian", SIGMA), estimate=VOTES)
+    smoother = Smoother(RoundingProbe(home[0]), Noise.isotropic("gaussian", SIGMA), estimator="fixed", estimate=VOTES)
     [certificate] = smoother.certify(home)
     assert certificate.label == 1
     assert certificate.radius > 1.0
@@ -53,7 +53,7 @@ def test_rounding_the_noise_alone_is_not_enough(pair: tuple[Tensor, Tensor]) -> 
 @pytest.mark.parametrize("probe", [RoundingProbe, QuotientProbe])
 def test_neither_probe_breaks_the_pixel_grid(pair: tuple[Tensor, Tensor], probe: type) -> None:
     home, neighbour = pair
-    smoother = Smoother(probe(home[0]), Noise.isotropic("gaussian", SIGMA, grid=GRID), estimate=VOTES)
+    smoother = Smoother(probe(home[0]), Noise.isotropic("gaussian", SIGMA, grid=GRID), estimator="fixed", estimate=VOTES)
     [certificate] = smoother.certify(home)
     assert certificate.label is not None
     assert certificate.region is not None
@@ -65,9 +65,9 @@ def test_grid_copies_are_a_function_of_the_integer_sum() -> None:
     """The copy of pixel k under jump j is the float32 nearest (k + j)/255, whatever k and j are."""
     noise = Noise("gaussian", 0.5, loc=0.1, grid=GRID)
     x = (torch.arange(256) / 255).float()
-    jumps = (law_named("gaussian").sample((50, 256), _draws()) * 0.5 * 255 + 0.1 * 255).round().long()
-    expected = ((jumps + torch.arange(256)).double() / 255).float()
-    assert torch.equal(noise.copier(x)(50, _draws()), expected)
+    jumps = (law_named("gaussian").sample((50, 256), _draws()) * (0.5 * 255) + 0.1 * 255).round().long()
+    expected = (jumps + torch.arange(256)).float() / 255
+    assert torch.equal(noise.placer(x)(noise.sample(50, (256,), _draws())), expected)
 
 
 def _draws() -> TorchDraws:
