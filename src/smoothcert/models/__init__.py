@@ -16,6 +16,7 @@ from smoothcert.models.fingerprint import fingerprint
 from smoothcert.models.loading import load_model
 from smoothcert.models.mlp import mlp
 from smoothcert.models.normalize import Normalize, with_normalisation
+from smoothcert.models.resnet import resnet18
 from smoothcert.models.small_cnn import small_cnn
 from smoothcert.models.weights import load_weights, read_metadata, read_state, save_weights
 
@@ -34,6 +35,7 @@ __all__ = [
     "mlp",
     "read_metadata",
     "read_state",
+    "resnet18",
     "save_weights",
     "small_cnn",
     "with_normalisation",
@@ -42,4 +44,5 @@ __all__ = [
 MODELS: dict[str, Callable[[Sequence[int], int], nn.Module]] = {
     "mlp": mlp,
     "small_cnn": small_cnn,
+    "resnet18": resnet18,
 }

@@ -38,7 +38,7 @@ def load_model(
 
     >>> load_model("small_cn", shape=(1, 28, 28))
     Traceback (most recent call last):
-    smoothcert.errors.UnknownName: unknown model 'small_cn'; did you mean 'small_cnn'? known: mlp, small_cnn; \
+    smoothcert.errors.UnknownName: unknown model 'small_cn'; did you mean 'small_cnn'? known: mlp, small_cnn, resnet18; \
 allowed: a built-in name, a .safetensors file written by training, a .pt2 file, or package.module:factory
     """
     text, suffix = str(spec), Path(spec).suffix.lower()

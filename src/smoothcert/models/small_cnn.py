@@ -18,13 +18,7 @@ def small_cnn(shape: Sequence[int], classes: int) -> nn.Module:
     >>> small_cnn((3, 32, 32), classes=10).eval()(torch.zeros(5, 3, 32, 32)).shape
     torch.Size([5, 10])
     """
-    if len(shape) != 3 or min(shape) < 1:
-        raise ModelError(
-            f"small_cnn needs an input shape (channels, height, width) of positive sizes; got {tuple(shape)}; "
-            "for other shapes use mlp"
-        )
-    if classes < 2:
-        raise ModelError(f"a classifier needs 2 classes or more; got {classes}")
+    check_image("small_cnn", shape, classes)
     layers: list[nn.Module] = []
     for before, after in zip((shape[0], *WIDTHS), WIDTHS, strict=False):
         layers += _convolution(before, after)
@@ -35,3 +29,14 @@ def _convolution(before: int, after: int) -> list[nn.Module]:
     """Halve height and width; the bias is left to the batch norm, which has its own."""
     convolution = nn.Conv2d(before, after, kernel_size=3, stride=2, padding=1, bias=False)
     return [convolution, nn.BatchNorm2d(after), nn.ReLU()]
+
+
+def check_image(name: str, shape: Sequence[int], classes: int) -> None:
+    """Raise ModelError unless the network ``name`` can be built for such images and classes."""
+    if len(shape) != 3 or min(shape) < 1:
+        raise ModelError(
+            f"{name} needs an input shape (channels, height, width) of positive sizes; got {tuple(shape)}; "
+            "for other shapes use mlp"
+        )
+    if classes < 2:
+        raise ModelError(f"a classifier needs 2 classes or more; got {classes}")
