@@ -256,6 +256,17 @@ def test_two_classes() -> None:
     assert below.lower <= below.upper <= 1.02 * below.lower
 
 
+@pytest.mark.parametrize(
+    "spec", ["generalized_normal:beta=0.3", "generalized_normal:beta=12", "pareto:beta=1000", "laplace"]
+)
+@pytest.mark.parametrize("p", [0.5000001, 1 - 1e-14])
+def test_extremes(spec: str, p: float) -> None:
+    """Near a tie, near certainty, and laws of extreme shape: never crossed, never a warning."""
+    for norm, dim in ((1, 1), (2, 3072), (math.inf, 3072)):
+        found = certified_radius(spec, norm, p, dim)
+        assert 0.0 <= found.lower <= found.upper * (1 + 1e-12) < math.inf
+
+
 def test_scale_and_sigma() -> None:
     unit = certified_radius("laplace", 1, 0.9, 10)
     assert certified_radius("laplace", 1, 0.9, 10, scale=3.0).lower == pytest.approx(3 * unit.lower)

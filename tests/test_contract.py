@@ -14,14 +14,19 @@ ROOT = Path(smoothcert.__file__).parent
 ORDER = [
     ["errors", "files", "maths"],
     ["laws"],
+    ["bracket"],
+    ["tables"],
     ["votes"],
     ["bounds"],
     ["radius"],
     ["estimators"],
     ["regions"],
     ["certificates"],
+    ["promises"],
     ["records"],
     ["store"],
+    ["shelf"],
+    ["memory"],
     ["recertify"],
     ["metrics"],
     ["report"],
@@ -36,13 +41,13 @@ ORDER = [
     ["config"],
     ["cli"],
 ]
-WITHOUT_TORCH = {name for group in ORDER[:14] for name in group} | {"config"}
+WITHOUT_TORCH = {name for group in ORDER[: ORDER.index(["seeds"])] for name in group} | {"config"}
 RANK = {name: rank for rank, group in enumerate(ORDER) for name in group}
 
 
 def modules() -> list[tuple[str, Path]]:
     """Every module of the package as (dotted name without the package, file)."""
-    files = sorted(path for path in ROOT.rglob("*.py") if path.parent != ROOT or path.name != "__init__.py")
+    files = sorted(path for path in ROOT.rglob("*.py") if path.parent != ROOT or not path.name.startswith("__"))
     return [(".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"), path) for path in files]
 
 

@@ -122,7 +122,7 @@ def test_pruning_changes_nothing(shape: str, dim: int) -> None:
     """The same as the definition of the algorithm, region by region."""
     rng = np.random.default_rng(13)
     memory, stored = Memory(), []
-    for asked, center in history(rng, SHAPES[shape], 60, dim):
+    for asked, center in history(rng, SHAPES[shape], 60 if dim == 2 else 24, dim):
         if asked.region is not None:
             region = asked.region.resized(asked.region.radius * (10 if dim > 2 else 1))
             asked = certificate(asked.label, center, region.radius, scale=region.scale, norm=region.norm)

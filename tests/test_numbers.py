@@ -10,6 +10,7 @@ from scipy import integrate, stats
 from scipy.special import ndtri
 
 from smoothcert.bounds import Bound, leads, random_answers
+from smoothcert.bracket import certified_radius
 from smoothcert.certificates import Ballot, Certificate, Soundness, conclude, weakest
 from smoothcert.errors import SettingError, UnknownName
 from smoothcert.estimators import Plan
@@ -88,7 +89,7 @@ class TestRadii:
     @pytest.mark.parametrize("law", ["gaussian", "laplace", "uniform"])
     @given(lower=PROBABILITY)
     def test_one_class_is_the_two_class_rule_with_the_rest_to_one_rival(self, law: str, lower: float) -> None:
-        for norm in (1, 2, math.inf):
+        for norm in law_named(law).radii:
             assert radius_of(law, norm, 5, lower) == radius_of(law, norm, 5, lower, 1 - lower)
 
     @pytest.mark.parametrize("law", ["gaussian", "laplace", "uniform"])
@@ -122,10 +123,17 @@ class TestRadii:
     def test_conversion_is_the_ball_inside(self) -> None:
         assert radius_of("gaussian", 1, 100, 0.9) == radius_of("gaussian", 2, 100, 0.9)
         np.testing.assert_allclose(radius_of("gaussian", math.inf, 100, 0.9), radius_of("gaussian", 2, 100, 0.9) / 10)
-        np.testing.assert_allclose(radius_of("laplace", 2, 100, 0.9), radius_of("laplace", 1, 100, 0.9) / 10)
-        # Uniform l2: from l1 by dividing by sqrt(d), or from l∞ as it is: the better one.
-        both = [radius_of("uniform", 1, 100, 0.9) / 10, radius_of("uniform", math.inf, 100, 0.9)]
-        np.testing.assert_allclose(radius_of("uniform", 2, 100, 0.9), max(both))
+        # With both classes bounded only theorems count: uniform l2 from l1, or from l∞ as it is, the better one.
+        both = [radius_of("uniform", 1, 100, 0.9, 0.1) / 10, radius_of("uniform", math.inf, 100, 0.9, 0.1)]
+        np.testing.assert_allclose(radius_of("uniform", 2, 100, 0.9, 0.1), max(both))
+
+    def test_a_table_serves_where_no_theorem_is_tight(self) -> None:
+        """Laplace l2: far beyond conversion from l1, and below what nothing can exceed."""
+        bound = Bound(0.9, 0.001, 1000)
+        proved = proved_radius(law_named("laplace"), 2, 100, bound)
+        assert radius_of("laplace", 1, 100, 0.9) / 10 < 0.2 * proved.value
+        assert proved.value <= certified_radius("laplace", 2, 0.9, 100).lower * (1 + 1e-9)
+        assert "converted" not in proved.rule
 
     @given(
         vector=st.lists(st.floats(-5, 5), min_size=1, max_size=8),

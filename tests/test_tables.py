@@ -104,11 +104,13 @@ def test_a_table_that_falls_is_not_believed(tmp_path) -> None:
     cache = TableCache(tmp_path)
     first = cache.get("laplace", 1, 10)
     (path,) = tmp_path.iterdir()
+    fallen = first.lower.copy()
+    fallen[100] = 0.0  # still below the upper radius, so only the fall gives it away
     with path.open("wb") as file:
         np.savez(
             file,
             nodes=first.nodes,
-            lower=first.lower[::-1],
+            lower=fallen,
             upper=first.upper,
             which=first.which,
             rules=np.array(first.rules),

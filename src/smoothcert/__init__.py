@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from smoothcert.bounds import Bound
+    from smoothcert.bracket import certified_radius
     from smoothcert.certificates import Certificate, Soundness
     from smoothcert.errors import SmoothcertError
+    from smoothcert.memory import Memory
     from smoothcert.noise import Noise
     from smoothcert.regions import Region
     from smoothcert.run import certify_all
@@ -33,6 +35,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Bound",
     "Certificate",
+    "Memory",
     "Noise",
     "Region",
     "SmoothcertError",
@@ -40,12 +43,14 @@ __all__ = [
     "Soundness",
     "Tuner",
     "Votes",
+    "certified_radius",
     "certify_all",
 ]
 
 _HOMES = {
     "Bound": "bounds",
     "Certificate": "certificates",
+    "Memory": "memory",
     "Noise": "noise",
     "Region": "regions",
     "Smoother": "smoother",
@@ -53,6 +58,7 @@ _HOMES = {
     "Soundness": "certificates",
     "Tuner": "tuners.base",
     "Votes": "votes",
+    "certified_radius": "bracket",
     "certify_all": "run",
 }
 

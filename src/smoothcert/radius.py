@@ -1,15 +1,18 @@
-"""Step 4: from a bound to the certified radius at unit scale, by a proved rule or by norm conversion from one."""
+"""Step 4: from a bound to the certified radius at unit scale: by a theorem, converted from one, or from a table."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 from smoothcert.bounds import Bound
 from smoothcert.errors import SettingError
-from smoothcert.laws import Law
+from smoothcert.files import cache_folder
+from smoothcert.laws import Law, RadiusRule
 from smoothcert.maths.geometry import shrinkage
 from smoothcert.maths.intervals import lower_bound
+from smoothcert.tables import TableCache
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,8 @@ def check_norm(norm: float) -> None:
 def proved_radius(law: Law, norm: float, dim: int, bound: Bound) -> ProvedRadius:
     """The largest radius that a theorem about the law gives in this norm; zero when the bound decides nothing.
 
-    A rule proved in norm a also certifies l_p: for p < a with the same radius, for p > a divided by d^(1/a - 1/p).
+    A rule proved in norm a also certifies l_p: for p < a with the same radius, for p > a divided by d^(1/a - 1/p). Where
+    no rule is tight in the norm, a table of the best numerical bound is looked up too (built once, kept on disk).
 
     >>> from smoothcert.laws import law_named
     >>> bound = Bound(lower=0.9, alpha=0.001, trials=1000)
@@ -39,15 +43,31 @@ def proved_radius(law: Law, norm: float, dim: int, bound: Bound) -> ProvedRadius
     'Gaussian l2 (Cohen et al. 2019, Thm 1), converted to linf'
     """
     check_norm(norm)
-    if not law.radii:
-        raise SettingError(f"the law {law} has no proved radius in any norm")
-    candidates = []
-    for proved, rule in law.radii.items():
-        at_unit = float(rule.radius(bound.lower, bound.rival, dim)) if bound.lower > bound.rival else 0.0
-        name = rule.theorem if proved == norm else f"{rule.theorem}, converted to l{norm:g}"
-        candidates.append(ProvedRadius(max(at_unit, 0.0) * shrinkage(proved, norm, dim), name))
+    candidates = [_by_theorem(proved, rule, norm, dim, bound) for proved, rule in law.radii.items()]
+    exact = any(rule.tight and rule.tight[0] <= norm <= rule.tight[1] for rule in law.radii.values())
+    if not exact and bound.upper is None and law.independent:
+        table = tables().get(law, norm, dim)
+        candidates.append(ProvedRadius(table.certified(bound.lower), table.rule(bound.lower)))
+    if not candidates:
+        raise SettingError(
+            f"the law {law} has no proved radius in l{norm:g} for two bounded classes or dependent coordinates; "
+            "bound one class (rivals=rest), or use certified_radius with estimate=True"
+        )
     # All candidates rest on the same bound, so the best of them is as sure as each.
     return max(candidates, key=lambda candidate: candidate.value)
+
+
+def _by_theorem(proved: float, rule: RadiusRule, norm: float, dim: int, bound: Bound) -> ProvedRadius:
+    """What one theorem gives, converted to the norm that was asked for."""
+    at_unit = float(rule.radius(bound.lower, bound.rival, dim)) if bound.lower > bound.rival else 0.0
+    name = rule.theorem if proved == norm else f"{rule.theorem}, converted to l{norm:g}"
+    return ProvedRadius(max(at_unit, 0.0) * shrinkage(proved, norm, dim), name)
+
+
+@cache
+def tables() -> TableCache:
+    """The tables of radii that were computed before, in memory and on disk."""
+    return TableCache(cache_folder() / "tables")
 
 
 def probability_for(law: Law, norm: float, dim: int, radius: float) -> float:

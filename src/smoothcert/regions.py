@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from smoothcert.errors import InputError
 from smoothcert.maths import FloatArray
 from smoothcert.maths.geometry import geometric_mean, log_volume, p_norm
+from smoothcert.maths.inside import room_inside
+from smoothcert.maths.overlap import clear_radius, largest_gauge
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +57,7 @@ class Region:
     def inner_radius_in(self, norm: float) -> float:
         """Radius of the largest plain ball of another norm inside.
 
-        >>> Region(np.zeros(4), np.ones(4), 1.0, norm=2).inner_radius_in(math.inf)
+        >>> Region(np.zeros(4), np.ones(4), 1.0, norm=2).inner_radius_in(float("inf"))
         0.5
         """
         excess = 1.0 / self.norm - 1.0 / norm
@@ -71,3 +74,50 @@ class Region:
     def log_volume(self) -> float:
         """The logarithm of the volume."""
         return log_volume(self.full_scale, self.radius, self.norm, self.dim)
+
+    def resized(self, radius: float) -> Region:
+        """The copy with the same center and shape, and another radius."""
+        return replace(self, radius=radius)
+
+    def clearance(self, other: Region) -> float:
+        """The radius at which a copy of this region would first touch the other: exact, rounded down; norms >= 1.
+
+        >>> small = Region(np.zeros(2), np.ones(2), 1.0, norm=2)
+        >>> round(small.clearance(Region(np.array([3.0, 0.0]), np.array([1.0, 2.0]), 1.0, norm=2)), 6)
+        2.0
+        """
+        offset, axes = self._seen_from(other)
+        return float(clear_radius(offset, self.full_scale.ravel(), self.norm, axes, other.norm)[0])
+
+    def room_inside(self, other: Region) -> float:
+        """The largest radius of a copy of this region inside the other: rounded down, exact as ``maths.inside`` says.
+
+        >>> small = Region(np.array([0.5, 0.0]), np.ones(2), 1.0, norm=2)
+        >>> round(small.room_inside(Region(np.zeros(2), np.array([1.0, 2.0]), 1.0, norm=2)), 6)
+        0.5
+        """
+        offset, axes = self._seen_from(other)
+        return float(room_inside(offset, self.full_scale.ravel(), self.norm, axes, other.norm)[0])
+
+    def superset_of(self, other: Region) -> bool:
+        """Is the other region inside this one (ANCER Definition 1)? Both have one center; exact for any two norms > 0.
+
+        >>> box = Region(np.zeros(2), np.ones(2), 1.0, norm=float("inf"))
+        >>> ball = Region(np.zeros(2), np.ones(2), 1.0, norm=2)
+        >>> box.superset_of(ball), ball.superset_of(box), ball.superset_of(ball)
+        (True, False, True)
+        """
+        if np.shape(self.center) != np.shape(other.center) or not np.array_equal(self.center, other.center):
+            raise InputError(
+                "the two regions have different centers; supersets are counted between certificates of one input: "
+                "compare regions of the same index, or use room_inside"
+            )
+        scale, inner = self.full_scale.ravel(), other.full_scale.ravel()
+        return other.radius * float(largest_gauge(inner, other.norm, scale, self.norm)) <= self.radius
+
+    def _seen_from(self, other: Region) -> tuple[FloatArray, FloatArray]:
+        """The other's center as seen from here, and its semi-axes, each (1, dim)."""
+        if self.dim != other.dim:
+            raise InputError(f"one region has dimension {self.dim}, the other {other.dim}; give two of one input space")
+        here, there = (np.asarray(region.center, dtype=float).reshape(1, -1) for region in (self, other))
+        return there - here, other.radius * other.full_scale.reshape(1, -1)

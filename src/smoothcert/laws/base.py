@@ -111,7 +111,9 @@ class Law(ABC):
     @cached_property
     def _half_line(self) -> HalfLine:
         if not self.independent:
-            raise SettingError(f"the law {self} has dependent coordinates, so one coordinate has no density to integrate")
+            raise SettingError(
+                f"the law {self} has dependent coordinates, so one coordinate has no density to integrate"
+            )
         return HalfLine(self.log_prob)
 
     def __str__(self) -> str:

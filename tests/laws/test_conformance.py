@@ -1,0 +1,135 @@
+"""Every law passes every check; a broken law fails the check that is meant for it."""
+
+import math
+
+import numpy as np
+import pytest
+
+from smoothcert.errors import SettingError
+from smoothcert.laws import LAWS, Law, law_named
+from smoothcert.laws.cauchy import Cauchy
+from smoothcert.laws.gaussian import Gaussian
+from smoothcert.testing.laws import EXAMPLES, LAW_CHECKS
+
+
+@pytest.mark.parametrize("spec", EXAMPLES)
+@pytest.mark.parametrize("check", LAW_CHECKS)
+def test_law(spec: str, check: str) -> None:
+    LAW_CHECKS[check](law_named(spec))
+
+
+def test_every_law_is_an_example() -> None:
+    assert {spec.partition(":")[0] for spec in EXAMPLES} == set(LAWS)
+
+
+class Own(Law):
+    """A user's law: sech density, and nothing but the two methods."""
+
+    def sample(self, shape, draws):
+        return np.log(np.abs(draws.normal(shape) / draws.normal(shape)))
+
+    def log_prob(self, z):
+        return -math.log(math.pi) - np.logaddexp(z, -np.asarray(z)) + math.log(2.0)
+
+
+@pytest.mark.parametrize("check", [name for name in LAW_CHECKS if name != "name"])
+def test_own_law(check: str) -> None:
+    LAW_CHECKS[check](Own())
+
+
+def test_own_law_agrees_with_closed_forms() -> None:
+    own, known = Own(), law_named("hyperbolic_secant")
+    places = np.array([0.01, 0.5, 2.0, 8.0, 30.0])
+    np.testing.assert_allclose(own.tail(places), known.tail(places), rtol=1e-9)
+    np.testing.assert_allclose(own.quantile([0.3, 0.9, 0.999]), known.quantile([0.3, 0.9, 0.999]), rtol=1e-9)
+    assert own.std == pytest.approx(math.pi / 2, rel=1e-9)
+    assert str(own) == "Own"
+
+
+class WrongScale(Gaussian):
+    def sample(self, shape, draws):
+        return 1.1 * draws.normal(shape)
+
+
+class WrongTail(Gaussian):
+    def tail(self, z):
+        return super().tail(np.asarray(z) * 1.001)
+
+
+class WrongScore(Gaussian):
+    def score(self, z):
+        return 1.01 * np.asarray(z)
+
+
+class WrongStd(Gaussian):
+    std = 1.01
+
+
+class NotConcave(Cauchy):
+    log_concave = True
+
+
+class WrongRatio(Cauchy):
+    def worst_log_ratio(self, shift):
+        return 0.9 * super().worst_log_ratio(shift)
+
+
+class Skew(Gaussian):
+    def log_prob(self, z):
+        return super().log_prob(np.asarray(z) - 0.01)
+
+
+@pytest.mark.parametrize(
+    ("law", "check"),
+    [
+        (WrongScale, "samples"),
+        (WrongTail, "density"),
+        (WrongTail, "quantile"),
+        (WrongScore, "score"),
+        (WrongStd, "std"),
+        (NotConcave, "log_concave"),
+        (WrongRatio, "worst_log_ratio"),
+        (Skew, "symmetry"),
+    ],
+)
+def test_a_broken_law_is_caught(law: type[Law], check: str) -> None:
+    with pytest.raises(AssertionError):
+        LAW_CHECKS[check](law())
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ("generalized_normal:beta=0", "beta must be"),
+        ("generalized_normal:beta=nan", "beta must be"),
+        ("pareto:beta=-1", "beta must be"),
+        ("laplace_gaussian:beta=1.5", "beta must be"),
+        ("exponential_mixture:beta=1", "laplace"),
+        ("generalized_normal", "missing"),
+        ("gaussian:beta=2", "cannot read"),
+        ("pareto:beta=x", "cannot read"),
+        ("cauchi", "did you mean 'cauchy'"),
+    ],
+)
+def test_bad_names(spec: str, says: str) -> None:
+    with pytest.raises(SettingError, match=says):
+        law_named(spec)
+
+
+@pytest.mark.parametrize("spec", ["cauchy", "pareto:beta=2"])
+def test_no_sigma_without_a_variance(spec: str) -> None:
+    with pytest.raises(SettingError, match="no standard deviation"):
+        law_named(spec).scale_of(1.0)
+
+
+def test_dependent_laws_have_no_coordinate() -> None:
+    class Ball(Own):
+        independent = False
+
+    assert Ball().std is None
+    with pytest.raises(SettingError, match="dependent"):
+        Ball().tail(0.0)
+
+
+def test_mixture_weight_of_the_published_density() -> None:
+    assert law_named("laplace_gaussian:beta=0.5").weight == pytest.approx(0.530, abs=5e-4)
