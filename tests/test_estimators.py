@@ -219,3 +219,17 @@ class TestEngine:
         noise = sc.Noise.isotropic("gaussian", 0.5)
         sc.Smoother(Watch().eval(), noise, estimate=500, channels_last=True).certify(torch.zeros(1, 3, 8, 8))
         assert seen == {True}
+
+    def test_shared_draws_are_never_those_of_another_law_or_shape(self, model: nn.Module) -> None:
+        smoother = sc.Smoother(
+            model, sc.Noise.isotropic("gaussian", 0.5), estimator="fixed", estimate=1_000, shared_noise=True
+        )
+        smoother.certify(torch.zeros(1, 6))
+        smoother.noise = sc.Noise.isotropic("laplace", 0.5)
+        fresh = sc.Smoother(model, smoother.noise, estimator="fixed", estimate=1_000, shared_noise=True)
+        [reused], [anew] = smoother.certify(torch.zeros(1, 6)), fresh.certify(torch.zeros(1, 6))
+        assert reused.bound.lower == anew.bound.lower
+
+    def test_runner_up_needs_a_theorem(self, model: nn.Module) -> None:
+        with pytest.raises(SettingError, match="no proved radius"):
+            sc.Smoother(model, sc.Noise("cauchy", 0.5), rivals="runner_up")

@@ -9,9 +9,11 @@ from torch import nn
 import smoothcert as sc
 from smoothcert.data import ArrayDataset
 from smoothcert.errors import RunError, SettingError
+from smoothcert.estimators import Plan, check_votes
 from smoothcert.recertify import recertify
 from smoothcert.records import Record
-from smoothcert.store import open_run
+from smoothcert.store import SqliteStore, open_run
+from smoothcert.votes import Votes
 
 
 def certified(model: nn.Module, out: Path, **settings: object) -> Path:
@@ -59,7 +61,7 @@ def test_a_stopped_run_takes_another_alpha(linear_model: nn.Module, tmp_path: Pa
     with open_run(tmp_path / "again") as store:
         facts = store.facts()
         assert facts["configuration"]["alpha"] == 0.01
-        assert facts["recertified_from"] == str(run)
+        assert facts["configuration"]["recertified_from"] == str(run)
         store.get(str(records(tmp_path / "again")[0].scale))
 
 
@@ -87,5 +89,38 @@ class TestRefusals:
 
     def test_the_place_is_taken(self, linear_model: nn.Module, tmp_path: Path) -> None:
         run = certified(linear_model, tmp_path / "run", estimator="fixed")
-        with pytest.raises(RunError, match="is not empty"):
+        with pytest.raises(RunError, match="not an empty directory"):
             recertify(run, run, {"alpha": 0.01})
+
+
+class TestWhatTheLogCannotSupport:
+    def test_other_looks_are_refused(self, linear_model: nn.Module, tmp_path: Path) -> None:
+        """Counts taken every 200 votes, read as if every 100, would turn a minority into a certainty."""
+        run = certified(linear_model, tmp_path / "run", estimator="fixed")
+        for changes in ({"block": 100}, {"trials": 1_000}):
+            with pytest.raises(SettingError, match="unknown setting to judge the votes anew by"):
+                recertify(run, tmp_path / "again", changes)
+        [votes] = [
+            Votes(np.array([record.estimation]), np.array([record.estimation_invalid])) for record in records(run)[:1]
+        ]
+        with pytest.raises(SettingError, match="looks are fixed before the first vote"):
+            check_votes(Plan("sequential", 3_000, block=100), votes)
+
+    def test_a_failure_leaves_nothing(
+        self, linear_model: nn.Module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run = certified(linear_model, tmp_path / "run", estimator="fixed")
+
+        def broken(store: SqliteStore, record: Record, seconds: float) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(SqliteStore, "append", broken)
+        with pytest.raises(KeyboardInterrupt):
+            recertify(run, tmp_path / "again", {"alpha": 0.01})
+        assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+    def test_a_recertified_run_is_not_continued(self, linear_model: nn.Module, tmp_path: Path) -> None:
+        run = certified(linear_model, tmp_path / "run", estimator="fixed")
+        recertify(run, tmp_path / "again", {"alpha": 0.01})
+        with pytest.raises(RunError, match="recertified_from"):
+            certified(linear_model, tmp_path / "again", estimator="fixed", alpha=0.01)

@@ -15,7 +15,7 @@ from torch import nn
 
 import smoothcert as sc
 from smoothcert.data import ArrayDataset, Dataset
-from smoothcert.errors import RunError, StoreError
+from smoothcert.errors import RunError, SettingError, StoreError
 from smoothcert.records import Record
 from smoothcert.store import RESULTS, SqliteStore, open_run
 
@@ -169,6 +169,26 @@ class TestRefusals:
         sc.certify_all(smoother(linear_model), dataset, tmp_path / "whole")
         assert bodies(tmp_path / "run") == bodies(tmp_path / "whole")
 
+    def test_repeated_indices_and_rows_of_noise(
+        self, linear_model: nn.Module, dataset: Dataset, tmp_path: Path
+    ) -> None:
+        with pytest.raises(SettingError, match="repeat an input"):
+            sc.certify_all(smoother(linear_model), dataset, tmp_path / "run", indices=[1, 1])
+        noise = sc.Noise("gaussian", np.full((12, 1, 28, 28), 0.25))
+        with pytest.raises(SettingError, match="belongs to one batch"):
+            sc.certify_all(sc.Smoother(linear_model, noise), dataset, tmp_path / "run")
+        assert not (tmp_path / "run").exists()
+
+    def test_an_empty_file_of_results_is_a_new_run(
+        self, linear_model: nn.Module, dataset: Dataset, tmp_path: Path
+    ) -> None:
+        """What a kill leaves that came before the tables were made."""
+        (tmp_path / RESULTS).touch()
+        with pytest.raises(StoreError, match="is empty"):
+            SqliteStore(tmp_path / RESULTS)
+        sc.certify_all(smoother(linear_model), dataset, tmp_path, indices=[0])
+        assert len(bodies(tmp_path)) == 1
+
 
 class TestStore:
     def test_it_is_crash_safe_by_its_settings(self, tmp_path: Path) -> None:
@@ -188,7 +208,7 @@ class TestStore:
         sc.certify_all(smoother(linear_model), dataset, tmp_path / "run", indices=[5, 2], notes={"command": "by hand"})
         with open_run(tmp_path / "run") as store:
             facts = store.facts()
-        assert facts["subset"] == [5, 2]
+        assert facts["subset"] == [2, 5]
         assert facts["notes"] == {"command": "by hand"}
         assert {"model", "data", "torch", "device", "dtype", "seed", "block"} <= set(facts["configuration"])
 

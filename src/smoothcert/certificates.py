@@ -9,7 +9,7 @@ from enum import StrEnum
 import numpy as np
 
 from smoothcert.bounds import Bound
-from smoothcert.estimators import Plan, Target, estimator_for
+from smoothcert.estimators import Plan, Target, check_votes, estimator_for
 from smoothcert.laws import Law
 from smoothcert.maths import FloatArray
 from smoothcert.radius import proved_radius
@@ -80,11 +80,12 @@ def conclude(
     uniform: float = 1.0,
 ) -> Certificate:
     """The certificate that the votes support; an abstention when they cannot tell the class from its rivals."""
+    check_votes(plan, ballot.estimation)
     label = int(ballot.selection.leaders()[0])
     dim = int(np.size(center))
     target = Target(law, norm, dim, float(np.min(scale)))
     bound = estimator_for(plan, target, uniform=uniform).bound(ballot.estimation, label)
-    if bound.lower <= bound.rival:
+    if not bound.lower > bound.rival:
         return Certificate(None, bound, None, soundness)
     proved = proved_radius(law, norm, dim, bound)
     return Certificate(label, bound, Region(center, scale, proved.value, norm), soundness, proved.rule)

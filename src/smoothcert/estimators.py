@@ -56,13 +56,17 @@ class Plan:
             raise SettingError(f"estimate={self.trials} must be at least 1")
         check_trials(self.trials, self.alpha)
         if any(not radius > 0 for radius in self.radii):
-            raise SettingError(f"radii={list(self.radii)} must all be above 0; radius 0 is always reported")
+            raise SettingError(f"radii={list(self.radii)} must all be above 0")
         if not 0 < self.tolerance < 1:
             raise SettingError(f"tolerance={self.tolerance} must lie strictly between 0 and 1; the usual value is 0.02")
         look_up("kind of rivals", self.rivals, dict.fromkeys(("rest", "runner_up")))
         if self.rivals == "runner_up" and not kind.bounds_rivals:
             able = ", ".join(name for name, each in ESTIMATORS.items() if each.bounds_rivals)
             raise SettingError(f"the estimator {self.estimator} cannot bound the runner-up; these can: {able}")
+        if kind is Betting and self.alpha > 1 / 3:
+            raise SettingError(
+                f"the estimator betting needs alpha of at most 1/3; got {self.alpha}; the usual value is 0.001"
+            )
         if kind is GroupSequential and not self.radii:
             raise SettingError("the estimator group_sequential decides given radii; give radii, for example 0.5")
 
@@ -255,6 +259,16 @@ def estimator_for(plan: Plan, target: Target, *, uniform: float = 1.0) -> Estima
     one_radius = plan.estimator == "sequential" and len(plan.radii) == 1 and plan.rivals == "rest"
     kind = GroupSequential if one_radius else ESTIMATORS[plan.estimator]
     return kind(plan, target, uniform=uniform)
+
+
+def check_votes(plan: Plan, votes: Votes) -> None:
+    """Refuse votes that were not counted at the looks of the plan: their bound would mean nothing."""
+    cast, planned = votes.trials[0], plan.looks[: votes.counts.shape[1]]
+    if not np.array_equal(cast, planned):
+        raise SettingError(
+            f"the votes were counted after {cast.tolist()[:5]}… and the plan looks after {planned.tolist()[:5]}…; "
+            "looks are fixed before the first vote: keep the number of votes and the block size of the run"
+        )
 
 
 def _rivals(votes: Votes, label: int) -> IntArray:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
+from collections.abc import Mapping
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -41,3 +47,12 @@ def _sync_folder(folder: Path) -> None:
 def cache_folder() -> Path:
     """Where numbers that cost time to compute are kept: SMOOTHCERT_CACHE, else ~/.cache/smoothcert."""
     return Path(os.environ.get("SMOOTHCERT_CACHE") or "~/.cache/smoothcert").expanduser()
+
+
+def keep_arrays(path: Path, arrays: Mapping[str, ArrayLike]) -> None:
+    """Write arrays to an .npz file of a cache, whole or not at all; a cache that cannot be written is done without."""
+    content = io.BytesIO()
+    np.savez(content, **{name: np.asarray(array) for name, array in arrays.items()})  # type: ignore[arg-type]
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, content.getvalue())

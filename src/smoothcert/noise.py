@@ -130,6 +130,12 @@ class Noise:
 
         return on_grid
 
+    @property
+    def drawn_scale(self) -> FloatArray:
+        """The scale that the draws are multiplied by: rounded to float32 off the grid, and so certified."""
+        scale = self.scale.cpu()
+        return (scale.float().double() if self.grid is None else scale).numpy()
+
     def center_of(self, x: Tensor) -> FloatArray:
         """The input as the certificate means it: on the grid, the exact grid point."""
         if self.grid is None:

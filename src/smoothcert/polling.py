@@ -112,7 +112,7 @@ class Pollster:
     shared_noise: bool = False  # every input gets the same draws: faster, each certificate valid, not independent
     channels_last: bool = False
     autocast: torch.dtype | None = None
-    _drawn: OrderedDict[tuple[Stage, int], Tensor] = field(default_factory=OrderedDict)
+    _drawn: OrderedDict[tuple[object, ...], Tensor] = field(default_factory=OrderedDict)
     _drawing: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, counts: Iterable[Count]) -> Iterator[Count]:
@@ -134,7 +134,7 @@ class Pollster:
         if not self.shared_noise:
             return self._fresh(count, number, count.index)
         with self._drawing:
-            key = (count.stage, number)
+            key = (count.noise.law, count.noise.sampling_dtype, count.shape, count.stage, number)
             if key not in self._drawn:
                 self._drawn[key] = self._fresh(count, number, 0)
                 if len(self._drawn) > 4 * self.workers:

@@ -35,7 +35,7 @@ def promise_of(certificate: Certificate, sequence: int, index: int | None) -> Pr
     """A settled certificate as the promise with this number."""
     assert certificate.label is not None
     assert certificate.region is not None
-    details = {"bound": asdict(certificate.bound), "rule": certificate.rule}
+    details: dict[str, Any] = {"bound": asdict(certificate.bound), "rule": certificate.rule}
     details |= {"upper": certificate.upper, "estimate": certificate.estimate}
     return Promise(sequence, index, certificate.label, certificate.region, certificate.soundness, details)
 

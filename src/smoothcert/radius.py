@@ -59,7 +59,9 @@ def proved_radius(law: Law, norm: float, dim: int, bound: Bound) -> ProvedRadius
 
 def _by_theorem(proved: float, rule: RadiusRule, norm: float, dim: int, bound: Bound) -> ProvedRadius:
     """What one theorem gives, converted to the norm that was asked for."""
-    at_unit = float(rule.radius(bound.lower, bound.rival, dim)) if bound.lower > bound.rival else 0.0
+    # A class that is just known to lead has radius zero; the next number above one half proves no more.
+    leads = bound.lower - bound.rival > 1e-15
+    at_unit = float(rule.radius(bound.lower, bound.rival, dim)) if leads else 0.0
     name = rule.theorem if proved == norm else f"{rule.theorem}, converted to l{norm:g}"
     return ProvedRadius(max(at_unit, 0.0) * shrinkage(proved, norm, dim), name)
 

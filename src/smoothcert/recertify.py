@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from smoothcert.certificates import Ballot, conclude
-from smoothcert.errors import RunError, SettingError
+from smoothcert.certificates import Ballot, Soundness, conclude
+from smoothcert.errors import RunError, SettingError, look_up
 from smoothcert.estimators import ESTIMATORS, Plan, Randomized
 from smoothcert.laws import law_named
 from smoothcert.maths import FloatArray
 from smoothcert.records import Parameter, Record, record_of
 from smoothcert.store import RESULTS, SqliteStore, open_run
 from smoothcert.votes import Votes
+
+CHANGEABLE = ("estimator", "alpha", "radii", "tolerance", "rivals")
 
 
 def recertify(run: Path | str, out: Path | str, changes: Mapping[str, Any]) -> int:
@@ -26,27 +31,41 @@ def recertify(run: Path | str, out: Path | str, changes: Mapping[str, Any]) -> i
     that needs all the votes of a run that stopped early is refused, since it would be wrong on a stopped sample.
     """
     out = Path(out)
-    if out.exists() and any(out.iterdir()):
-        raise RunError(f"{out} exists and is not empty; give another directory")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise RunError(f"{out} exists and is not an empty directory; give another one")
+    for name in changes:
+        look_up("setting to judge the votes anew by", name, dict.fromkeys(CHANGEABLE))
     with open_run(run) as store:
         facts, seconds, records = store.facts(), store.seconds(), list(store.records())
         if not records:
             raise RunError(f"{run} holds no records yet; certify some inputs into it first")
         old = _plan(facts["configuration"])
         new = replace(old, **changes)
-        _check_support(old, new)
+        _check_support(old, new, records)
         certified = [_again(record, new, facts["shape"], store) for record in records]
-        scales = {record.scale for record in records} | {record.loc for record in records}
-        arrays = [store.get(address) for address in scales if isinstance(address, str)]
-    out.mkdir(parents=True, exist_ok=True)
-    with SqliteStore(out / RESULTS, create=True) as target:
-        plan = asdict(new) | {"radii": list(new.radii)}
-        target.describe(facts | {"configuration": facts["configuration"] | plan, "recertified_from": str(run)})
+        parameters = {record.scale for record in records} | {record.loc for record in records}
+        arrays = [store.get(address) for address in parameters if isinstance(address, str)]
+    configuration = facts["configuration"] | asdict(new) | {"radii": list(new.radii), "recertified_from": str(run)}
+    with _written_whole(out) as path, SqliteStore(path, create=True) as target:
+        target.describe(facts | {"configuration": configuration})
         for array in arrays:
             target.put(array)
         for record in certified:
             target.append(record, seconds[record.index])
     return len(certified)
+
+
+@contextmanager
+def _written_whole(out: Path) -> Iterator[Path]:
+    """A file of results in a directory that gets its name only when all is in it."""
+    part = out.with_name(f".{out.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    try:
+        yield part / RESULTS
+        os.replace(part, out)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def _plan(configuration: Mapping[str, Any]) -> Plan:
@@ -55,8 +74,14 @@ def _plan(configuration: Mapping[str, Any]) -> Plan:
     return Plan(**values | {"radii": tuple(values["radii"])})
 
 
-def _check_support(old: Plan, new: Plan) -> None:
+def _check_support(old: Plan, new: Plan, records: Sequence[Record]) -> None:
     """Refuse what the stored votes cannot prove."""
+    for soundness in (Soundness.MEMORY, Soundness.IMPORTED):
+        if any(record.soundness is soundness for record in records):
+            raise SettingError(
+                f"some certificates of this run are labelled {soundness}, which rests on more than votes; they cannot be "
+                "judged again from the log"
+            )
     if ESTIMATORS[old.estimator].anytime and not ESTIMATORS[new.estimator].anytime:
         able = ", ".join(name for name, kind in ESTIMATORS.items() if kind.anytime)
         raise SettingError(

@@ -18,7 +18,7 @@ from torch import Tensor
 
 import smoothcert
 from smoothcert.data.base import Dataset
-from smoothcert.errors import RunError
+from smoothcert.errors import RunError, SettingError
 from smoothcert.models import fingerprint
 from smoothcert.records import Parameter, Record, record_of
 from smoothcert.smoother import Batch, Poll, Smoother
@@ -79,13 +79,21 @@ def certify_all(
     directory that holds another configuration is refused. ``notes`` (a command, a file's name) are kept beside it.
     """
     chosen = list(range(len(dataset)) if indices is None else indices)
+    if len(set(chosen)) != len(chosen):
+        raise SettingError("the indices repeat an input; each is certified once: leave out the repetitions")
+    if smoother.noise.per_input(len(dataset.shape)):
+        raise SettingError(
+            "noise with a row per input belongs to one batch, not to a data set; give one scale for all, or a tuner"
+        )
     facts = describe(smoother, dataset)
     directory = Path(directory)
     with _opened(directory, facts) as store:
+        asked = sorted({*store.facts().get("subset", []), *chosen})
         store.describe(
-            {"notes": dict(notes or {}), "subset": chosen, "classes": dataset.classes, "shape": list(dataset.shape)}
+            {"notes": dict(notes or {}), "subset": asked, "classes": dataset.classes, "shape": list(dataset.shape)}
         )
-        left = [index for index in chosen if index not in store.indices()]
+        known = store.indices()
+        left = [index for index in chosen if index not in known]
         done, votes = len(chosen) - len(left), 0
         batches = (left[start : start + rows] for start in range(0, len(left), rows))
         for poll in smoother.polls(_loaded(dataset, indices) for indices in batches):
@@ -132,24 +140,20 @@ def fingerprint_of(value: Tensor) -> str:
 
 def _opened(directory: Path, facts: Facts) -> SqliteStore:
     """The directory's store, new or of the same configuration."""
-    found = None
-    if (directory / RESULTS).is_file():
-        with SqliteStore(directory / RESULTS) as store:
-            found = store.facts().get("configuration")
-    elif directory.exists() and (not directory.is_dir() or any(islice(directory.iterdir(), 1))):
+    path = directory / RESULTS
+    if not path.is_file() and directory.exists() and (not directory.is_dir() or any(islice(directory.iterdir(), 1))):
         raise RunError(f"{directory} exists, is not empty and is not a run; give --out another directory")
-    if found is not None and found != facts:
+    directory.mkdir(parents=True, exist_ok=True)
+    store = SqliteStore(path, create=True)
+    found = store.claim("configuration", facts)
+    if found != facts:
+        store.close()
+        keys = sorted({**found, **facts})
         changes = [
-            f"{key}: {found.get(key)} there, {facts.get(key)} here"
-            for key in {**found, **facts}
-            if found.get(key) != facts.get(key)
+            f"{key}: {found.get(key)} there, {facts.get(key)} here" for key in keys if found.get(key) != facts.get(key)
         ]
         raise RunError(
-            f"{directory} holds another configuration ({'; '.join(sorted(changes))}); "
+            f"{directory} holds another configuration ({'; '.join(changes)}); "
             "give --out another directory, or the settings it was begun with"
         )
-    directory.mkdir(parents=True, exist_ok=True)
-    store = SqliteStore(directory / RESULTS, create=True)
-    if found is None:
-        store.describe({"configuration": facts})
     return store

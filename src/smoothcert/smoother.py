@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from smoothcert.bounds import leads, random_answers
+from smoothcert.bounds import Bound, leads, random_answers
 from smoothcert.certificates import Ballot, Certificate, Soundness, conclude
 from smoothcert.errors import InputError, SettingError, look_up
 from smoothcert.estimators import Plan, Randomized, Rivals, Target, estimator_for
@@ -22,7 +22,7 @@ from smoothcert.maths import FloatArray, IntArray
 from smoothcert.models.adapters import as_classifier
 from smoothcert.noise import Noise
 from smoothcert.polling import Count, Pollster, make_fixed
-from smoothcert.radius import check_norm
+from smoothcert.radius import check_norm, proved_radius
 from smoothcert.seeds import Stage, draws_for
 from smoothcert.tuners.base import Tuner
 from smoothcert.tuners.fixed import Fixed
@@ -41,6 +41,7 @@ class Poll:
     x: Tensor
     noise: Noise
     ballot: Ballot
+    soundness: Soundness
     seconds: float
 
 
@@ -107,6 +108,8 @@ class Smoother(nn.Module):
         if seed < 0:
             raise SettingError(f"seed={seed} must not be negative")
         self.plan = Plan(estimator, estimate, alpha, tuple(sorted(radii)), tolerance, rivals, block)
+        if rivals == "runner_up":
+            proved_radius(noise.law, norm, 1, Bound(0.9, alpha, 1, 0.05))  # refuses a law without such a theorem
         self.model, self.noise, self.norm = as_classifier(model), noise, float(norm)
         self.select, self.seed, self.tuner = select, seed, tuner or Fixed()
         self.device, self.forward_draws = torch.device(device), forward_draws
@@ -123,11 +126,6 @@ class Smoother(nn.Module):
             channels_last=channels_last,
             autocast=look_up("precision", precision, PRECISIONS),
         )
-
-    @property
-    def soundness(self) -> Soundness:
-        """What the certificates of fixed noise, or of this tuner, are worth before a memory settles them."""
-        return Soundness.FROZEN if self.tuner.reads_input else Soundness.GLOBAL
 
     def forward(self, x: Tensor) -> Tensor:
         """Class probabilities averaged over ``forward_draws`` noisy copies, differentiable in x: (batch, classes).
@@ -179,7 +177,9 @@ class Smoother(nn.Module):
         for count in self.pollster.run(begin()):
             item, selection = asked.popleft(), chosen.pop(count.index)
             seconds = (selection.seconds + count.seconds) / self.pollster.workers
-            yield Poll(item.index, item.x, item.noise, Ballot(selection.votes(), count.votes()), seconds)
+            yield Poll(
+                item.index, item.x, item.noise, Ballot(selection.votes(), count.votes()), item.soundness, seconds
+            )
 
     def conclude(self, poll: Poll) -> Certificate:
         """The certificate that the votes on one input support."""
@@ -188,9 +188,9 @@ class Smoother(nn.Module):
             plan=self.plan,
             law=poll.noise.law,
             center=poll.noise.center_of(poll.x),
-            scale=poll.noise.scale.cpu().numpy(),
+            scale=poll.noise.drawn_scale,
             norm=self.norm,
-            soundness=Soundness.FROZEN if self.noise.per_input(poll.x.ndim) else self.soundness,
+            soundness=poll.soundness,
             uniform=self.uniform_for(poll.index),
         )
 
@@ -228,9 +228,11 @@ class Smoother(nn.Module):
         x = checked(batch.x)
         make_fixed(self.model)
         noise = self.tuner.choose(self, x, self.noise, batch.indices)
+        own = self.tuner.reads_input or noise.per_input(x.ndim - 1)
+        soundness = Soundness.FROZEN if own else Soundness.GLOBAL
         for position, index in enumerate(batch.indices):
             truth = None if batch.truths is None else batch.truths[position]
-            yield _Item(index, x[position], noise.row(position, tuple(x.shape[1:]), len(x)), truth)
+            yield _Item(index, x[position], noise.row(position, tuple(x.shape[1:]), len(x)), truth, soundness)
 
     def _warn_of_guessing(self, selection: list[Votes], truths: list[int | None]) -> None:
         reason = random_answers(selection, truths) if len(selection) == FIRST_INPUTS else None
@@ -250,6 +252,7 @@ class _Item:
     x: Tensor
     noise: Noise
     truth: int | None
+    soundness: Soundness
 
 
 def checked(x: Tensor | FloatArray) -> Tensor:

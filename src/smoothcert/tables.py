@@ -7,11 +7,8 @@ upper radius the value at the next node up.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import math
-import os
-import tempfile
 import zipfile
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
@@ -19,10 +16,12 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from smoothcert.bracket import Engines, check_request
 from smoothcert.errors import SettingError
+from smoothcert.files import keep_arrays
 from smoothcert.laws import Law, law_named
 from smoothcert.maths import FloatArray
 from smoothcert.maths.cells import positive_edges
@@ -68,7 +67,7 @@ class RadiusTable:
         """The radius at unit scale certified when the label's probability is at least p; zero below the first node."""
         nodes, lower, _ = self._lists
         at = bisect_right(nodes, p)
-        return lower[at - 1] if at else 0.0
+        return lower[at - 1] if at and p >= nodes[0] else 0.0  # NaN certifies nothing
 
     def highest(self, p: float) -> float:
         """The radius at unit scale that no rule can exceed at p; infinite above the last node."""
@@ -183,16 +182,18 @@ class TableCache:
             stored = None if self.folder is None else _read(self.folder / name)
             self._known[name] = stored or build_table(law, norm, dim)
             if stored is None and self.folder is not None:
-                _write(self.folder / name, self._known[name])
+                keep_arrays(self.folder / name, _columns(self._known[name]))
         return self._known[name]
 
 
 def file_name(law: Law, norm: float, dim: int) -> str:
-    """The file of a table: the law by its text and by its density at a few points, so that namesakes never mix."""
-    probe = np.array([0.0, 0.1, 0.5, 1.0, 2.0, 7.0])
+    """The file of a table: the law by its text and by all its functions at many points, so that namesakes never mix."""
+    probe, chances = np.geomspace(1e-3, 60.0, 40), np.array([0.51, 0.6, 0.9, 0.999, 1.0 - 1e-6])
     with np.errstate(all="ignore"):
-        density = np.asarray(law.log_prob(probe), dtype=float).tolist() if law.independent else []
-    words = f"{law} {float(norm).hex()} {dim} {density} {sorted(law.radii)}"
+        functions = (law.log_prob, law.tail, law.score, law.worst_log_ratio) if law.independent else ()
+        facts = [np.asarray(function(probe), dtype=float).tolist() for function in functions]
+        facts += [np.asarray(rule.radius(chances, 1.0 - chances, dim)).tolist() for rule in law.radii.values()]
+    words = f"{law} {float(norm).hex()} {dim} {facts} {sorted(law.radii)}"
     return f"radius-v{TABLE_VERSION}-{hashlib.sha256(words.encode()).hexdigest()[:32]}.npz"
 
 
@@ -214,22 +215,6 @@ def _read(path: Path) -> RadiusTable | None:
     return RadiusTable(nodes, lower, upper, rules, which)
 
 
-def _write(path: Path, table: RadiusTable) -> None:
-    """Write beside the target, then rename: no reader ever sees half a file."""
-    temporary = ""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".partial")
-        with os.fdopen(handle, "wb") as file:
-            np.savez(
-                file,
-                nodes=table.nodes,
-                lower=table.lower,
-                upper=table.upper,
-                which=table.which,
-                rules=np.array(table.rules),
-            )
-        os.replace(temporary, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
+def _columns(table: RadiusTable) -> dict[str, ArrayLike]:
+    columns = {name: getattr(table, name) for name in ("nodes", "lower", "upper", "which")}
+    return columns | {"rules": np.array(table.rules)}

@@ -53,7 +53,9 @@ def test_rounding_the_noise_alone_is_not_enough(pair: tuple[Tensor, Tensor]) -> 
 @pytest.mark.parametrize("probe", [RoundingProbe, QuotientProbe])
 def test_neither_probe_breaks_the_pixel_grid(pair: tuple[Tensor, Tensor], probe: type) -> None:
     home, neighbour = pair
-    smoother = Smoother(probe(home[0]), Noise.isotropic("gaussian", SIGMA, grid=GRID), estimator="fixed", estimate=VOTES)
+    smoother = Smoother(
+        probe(home[0]), Noise.isotropic("gaussian", SIGMA, grid=GRID), estimator="fixed", estimate=VOTES
+    )
     [certificate] = smoother.certify(home)
     assert certificate.label is not None
     assert certificate.region is not None

@@ -66,7 +66,7 @@ def command(
     """
     settings = o.settings_of(context, "certify")
     done = certify_run(settings, out, note=o.command_line())
-    errors.print(f"{done} inputs in {out}; look at them with: smoothcert report {out}", highlight=False)
+    errors.print(f"{done} inputs in {out}; look at them with: smoothcert report {out}")
 
 
 def certify_run(settings: Settings, out: Path, *, note: str, title: str = "certify") -> int:
@@ -85,14 +85,11 @@ def certify_run(settings: Settings, out: Path, *, note: str, title: str = "certi
             bar.update(task, completed=progress.done, rate=f"{rate:,.0f} votes/s")
 
         text = write_settings(settings)
-        certify_all(
-            smoother,
-            dataset,
-            out,
-            indices=indices,
-            rows=settings.certify.rows,
-            notes={"command": note, "settings": text},
-            progress=show,
-        )
+        notes = {"command": note, "settings": text}
+        try:
+            certify_all(smoother, dataset, out, indices=indices, rows=settings.certify.rows, notes=notes, progress=show)
+        except KeyboardInterrupt:
+            write_atomically(out / "run.toml", text.encode())
+            raise
     write_atomically(out / "run.toml", text.encode())
     return len(indices)

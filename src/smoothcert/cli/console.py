@@ -17,7 +17,8 @@ from rich.progress import (
 )
 
 output = Console(soft_wrap=False)
-errors = Console(stderr=True, soft_wrap=True)
+# No markup: messages hold brackets that mean themselves, such as smoothcert[parquet].
+errors = Console(stderr=True, soft_wrap=True, markup=False, highlight=False)
 
 
 @contextmanager

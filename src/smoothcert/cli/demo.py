@@ -32,15 +32,11 @@ def command(
     from smoothcert.report.runs import read_lines
     from smoothcert.report.tables import common_radii, table
 
-    errors.print(
-        f"1. train a small network on 4 000 embedded digits with Gaussian noise, sigma = {SIGMA}", highlight=False
-    )
+    errors.print(f"1. train a small network on 4 000 embedded digits with Gaussian noise, sigma = {SIGMA}")
     model = train_model(read_settings(None, {"noise.sigma": SIGMA, "train.epochs": epochs}), out / "model")
     runs = []
     for number, (law, norm) in enumerate(KINDS, start=2):
-        errors.print(
-            f"{number}. certify {limit} test digits: {law} noise, l{norm:g}, {estimate} votes each", highlight=False
-        )
+        errors.print(f"{number}. certify {limit} test digits: {law} noise, l{norm:g}, {estimate} votes each")
         flags = {
             "model.source": str(model),
             "data.limit": limit,

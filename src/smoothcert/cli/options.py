@@ -19,7 +19,7 @@ MODEL, DATA, NOISE, VOTES, ENGINE = "Model", "Data", "Noise", "Votes", "Engine"
 Model = Annotated[
     str | None,
     typer.Option(
-        help="A .safetensors file written by smoothcert train, a built-in name (small_cnn, mlp), a torch.export .pt2 "
+        help="A .safetensors file written by smoothcert train, a built-in name (small_cnn, mlp, resnet18), a torch.export .pt2 "
         "file, or package.module:factory.",
         rich_help_panel=MODEL,
     ),
@@ -56,7 +56,12 @@ Download = Annotated[
     ),
 ]
 NoiseLaw = Annotated[
-    str | None, typer.Option("--noise", help="gaussian, laplace or uniform. [default: gaussian]", rich_help_panel=NOISE)
+    str | None,
+    typer.Option(
+        "--noise",
+        help="gaussian, laplace, uniform, hyperbolic_secant, generalized_normal:beta=1.5, cauchy, pareto, laplace_gaussian or exponential_mixture. [default: gaussian]",
+        rich_help_panel=NOISE,
+    ),
 ]
 Sigma = Annotated[
     float | None, typer.Option(help="Standard deviation of the noise per coordinate.", rich_help_panel=NOISE)

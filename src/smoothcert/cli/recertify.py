@@ -26,15 +26,15 @@ def command(
 ) -> None:
     """Certify again from the raw counts of a run: another alpha, another bound, another grid.
 
-    Refuses what the stored votes cannot prove. Decide on alpha before you look at results: choosing it afterwards
-    makes it no probability of error any more.
+    Refuses what the stored votes cannot prove. Decide on alpha, radii and rivals before you look at results: chosen
+    afterwards, alpha is no probability of error any more. --radii none asks for the whole radius.
     """
     from smoothcert.recertify import recertify
 
     given = {
         "alpha": alpha,
         "estimator": estimator,
-        "radii": None if radii is None else tuple(sorted(numbers(radii, "--radii"))),
+        "radii": None if radii is None else () if radii == "none" else tuple(sorted(numbers(radii, "--radii"))),
         "tolerance": tolerance,
         "rivals": rivals,
     }
@@ -42,6 +42,4 @@ def command(
     if not changes:
         raise SettingError("nothing to change; give --alpha, --estimator, --radii, --tolerance or --rivals")
     number = recertify(run, out, changes)
-    errors.print(
-        f"{number} records judged again in {out}; compare with: smoothcert report {run} {out}", highlight=False
-    )
+    errors.print(f"{number} records judged again in {out}; compare with: smoothcert report {run} {out}")

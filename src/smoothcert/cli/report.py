@@ -37,4 +37,4 @@ def command(
     else:
         output.print(table(lines, chosen))
     picture = draw_curves(lines, (out or runs[0]) / "curve.png")
-    errors.print(f"curve: {picture}", highlight=False)
+    errors.print(f"curve: {picture}")

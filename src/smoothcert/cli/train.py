@@ -36,8 +36,6 @@ def command(
     download: o.Download = None,
     noise: o.NoiseLaw = None,
     sigma: o.Sigma = None,
-    scale: o.Scale = None,
-    loc: o.Loc = None,
     grid: o.Grid = None,
     recipe: Annotated[
         str | None,
@@ -76,7 +74,7 @@ def command(
     A killed training goes on from its last epoch to the same weights.
     """
     path = train_model(o.settings_of(context, "train"), out)
-    errors.print(f"model: {path}; certify it with: smoothcert certify --model {path} …", highlight=False)
+    errors.print(f"model: {path}; certify it with: smoothcert certify --model {path} …")
 
 
 def train_model(settings: Settings, out: Path) -> Path:
@@ -113,7 +111,6 @@ def train_model(settings: Settings, out: Path) -> Path:
             errors.print(
                 f"epoch {report.epoch}/{report.epochs}: loss {report.loss:.4f}, "
                 f"accuracy under noise {report.accuracy:.1%}",
-                highlight=False,
             )
 
         return train(

@@ -1,4 +1,4 @@
-"""The floor: floats in, floats out. No torch, no files, no clock."""
+"""The floor: floats in, floats out. No torch, no clock, and no files but the cache of boundaries."""
 
 from typing import Any, TypeAlias
 

@@ -7,10 +7,7 @@ For p < p0 crossing is less likely (couple the votes), so the error at p0 is the
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
-import tempfile
 import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from smoothcert.errors import SettingError
+from smoothcert.files import keep_arrays
 from smoothcert.maths import IntArray
 from smoothcert.maths.sequential import Walk, check_alpha, check_looks, crossing_probability, late_spending
 
@@ -169,7 +167,7 @@ class BoundaryCache:
             stored = None if self.folder is None else _read(self.folder / name, p0, times, alpha)
             self._known[name] = stored or boundary(p0, times, alpha)
             if stored is None and self.folder is not None:
-                _write(self.folder / name, self._known[name])
+                keep_arrays(self.folder / name, _columns(self._known[name]))
         return self._known[name]
 
     def grid(self, p0s: Iterable[float], looks: ArrayLike, alpha: float) -> tuple[Boundary, ...]:
@@ -192,16 +190,6 @@ def _read(path: Path, p0: float, times: IntArray, alpha: float) -> Boundary | No
     return Boundary(p0, times, alpha, upper, lower, error)
 
 
-def _write(path: Path, test: Boundary) -> None:
-    """Write beside the target, then rename: no reader ever sees half a file."""
-    temporary = ""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".partial")
-        with os.fdopen(handle, "wb") as file:
-            settings = np.array([test.p0, test.alpha])
-            np.savez(file, looks=test.looks, upper=test.upper, lower=test.lower, settings=settings, error=test.error)
-        os.replace(temporary, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
+def _columns(test: Boundary) -> dict[str, ArrayLike]:
+    columns = {"looks": test.looks, "upper": test.upper, "lower": test.lower}
+    return columns | {"settings": np.array([test.p0, test.alpha]), "error": np.array(test.error)}

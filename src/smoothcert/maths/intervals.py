@@ -13,7 +13,7 @@ def lower_bound(successes: ArrayLike, trials: ArrayLike, alpha: ArrayLike) -> Fl
     """The probability of success is at least this, except with probability alpha (Clopper and Pearson, 1934).
 
     >>> float(lower_bound(100_000, 100_000, 0.001))
-    0.999930924787...
+    0.99993092483...
     """
     k, n = np.broadcast_arrays(np.asarray(successes, dtype=float), np.asarray(trials, dtype=float))
     inner = betaincinv(np.maximum(k, 1), n - np.maximum(k, 1) + 1, alpha)

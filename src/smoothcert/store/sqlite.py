@@ -35,6 +35,12 @@ class SqliteStore:
         with self._explained():
             self._db = sqlite3.connect(self.path, timeout=60, isolation_level=None)
             self._db.execute("PRAGMA busy_timeout=60000")
+            tables = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            if tables and "facts" not in tables:
+                self.close()
+                raise StoreError(
+                    f"{self.path} is a database of something else; give a run directory made by smoothcert"
+                )
             if create:
                 self._db.execute("PRAGMA journal_mode=WAL")
                 self._db.execute("PRAGMA synchronous=FULL")
@@ -61,7 +67,7 @@ class SqliteStore:
                 ) from problem
             if "no such table" in str(problem):
                 raise StoreError(
-                    f"{self.path} is a database of something else; give a run directory made by smoothcert"
+                    f"{self.path} is empty: nothing was kept in it yet; certify into that directory"
                 ) from problem
             raise StoreError(
                 f"cannot use {self.path}: {problem}; check its permissions and that no other program holds it"
@@ -107,6 +113,12 @@ class SqliteStore:
             self._db.execute("BEGIN IMMEDIATE")
             self._db.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", rows)
             self._db.execute("COMMIT")
+
+    def claim(self, name: str, value: Any) -> Any:
+        """Keep a fact unless there is one of this name already, in one step; the one that is kept."""
+        with self._explained():
+            self._db.execute("INSERT OR IGNORE INTO facts VALUES (?, ?)", (name, json.dumps(value, sort_keys=True)))
+        return self.facts()[name]
 
     def facts(self) -> dict[str, Any]:
         with self._explained():
