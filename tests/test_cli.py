@@ -18,7 +18,7 @@ import smoothcert.cli
 from smoothcert.models import small_cnn
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
 
-COMMANDS = ("demo", "train", "certify", "predict", "report", "recertify", "export")
+COMMANDS = ("demo", "train", "certify", "predict", "report", "curve", "search", "recertify", "export")
 
 
 @pytest.fixture
@@ -265,7 +265,9 @@ def test_ctrl_c_is_a_clean_stop(model: Path, folder: Path) -> None:
         "--limit",
         "40",
         "-n",
-        "3000",
+        "100000",
+        "--estimator",
+        "fixed",
     ]
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     with subprocess.Popen([*command, "--out", "r"], stderr=subprocess.PIPE, text=True, env=environment) as child:

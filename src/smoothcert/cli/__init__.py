@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from smoothcert import __version__
-from smoothcert.cli import certify, demo, export, predict, recertify, report, train
+from smoothcert.cli import certify, curve, demo, export, predict, recertify, report, search, train
 from smoothcert.cli.console import errors
 from smoothcert.errors import SmoothcertError
 
@@ -33,13 +34,15 @@ def _stopping_cleanly(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*arguments, **options)
         except KeyboardInterrupt:
-            errors.print("stopped; everything finished so far is kept: give the same command again to go on")
+            resumable = command.__module__.rsplit(".", 1)[-1] in ("certify", "demo", "search", "train")
+            again = "; everything finished so far is kept: give the same command again to go on" if resumable else ""
+            errors.print(f"stopped{again}")
             raise typer.Exit(130) from None
 
     return stopping
 
 
-for module in (demo, train, certify, predict, report, recertify, export):
+for module in (demo, train, certify, predict, report, curve, search, recertify, export):
     app.command(module.NAME, epilog=f"Example: {module.EXAMPLE}")(_stopping_cleanly(module.command))
 
 
@@ -60,9 +63,9 @@ def _options(
 
 def main() -> None:
     """Run the command; a mistake becomes one clear message and exit status 2."""
-    warnings.showwarning = lambda message, *_: errors.print(f"[yellow]note:[/yellow] {message}", highlight=False)
+    warnings.showwarning = lambda message, *_: errors.print(Text.assemble(("note: ", "yellow"), str(message)))
     try:
         app()
     except SmoothcertError as problem:
-        errors.print(f"[red]error:[/red] {problem}", highlight=False, markup=True)
+        errors.print(Text.assemble(("error: ", "red"), str(problem)))
         sys.exit(2)

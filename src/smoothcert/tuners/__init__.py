@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from smoothcert.tuners.base import Tuner
 from smoothcert.tuners.fixed import Fixed
+from smoothcert.tuners.hill_climb import HillClimb
 
-__all__ = ["TUNERS", "Fixed", "Tuner"]
+__all__ = ["TUNERS", "Fixed", "HillClimb", "Tuner"]
 
 TUNERS: dict[str, Callable[..., Tuner]] = {
     "fixed": Fixed,
+    "hill_climb": HillClimb,
+    "hill_climb_keep_label": partial(HillClimb, keep_label=True),
 }
