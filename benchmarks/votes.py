@@ -80,11 +80,10 @@ def bare_side_by_side(model: nn.Module, batch: Tensor, votes: int, workers: int)
 
 def drawing(noise: sc.Noise, x: Tensor, votes: int) -> None:
     """Draw and place noise on one thread."""
-    place = noise.placer(x)
     torch.set_num_threads(1)
     for number in range(votes // BLOCK):
         draws = draws_for(0, 0, Stage.ESTIMATE, number, dtype=noise.sampling_dtype)
-        place(noise.sample(BLOCK, tuple(x.shape), draws))
+        noise.copies(x, BLOCK, draws)
 
 
 class Toolbox:
@@ -115,7 +114,7 @@ for line in sys.stdin:
             venv.create(home, with_pip=True)
         root = Path(__file__).parent.parent
         pip = [home / "bin/python", "-m", "pip", "install", "--quiet", "-c", root / "constraints.txt"]
-        subprocess.run([*pip, "torch", "adversarial-robustness-toolbox", root], check=True)
+        subprocess.run([*pip, "torch", "adversarial-robustness-toolbox", "statsmodels", root], check=True)
         command = [home / "bin/python", "-W", "ignore", "-c", self.PROGRAM]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 

@@ -63,13 +63,13 @@ class TestNoise:
             for grid in (None, 1 / 255):
                 noise = sc.Noise.isotropic(law, sigma=0.7, grid=grid)
                 draws = draws_for(0, 0, Stage.SELECT, 0, dtype=noise.sampling_dtype)
-                copies = noise.placer(torch.zeros(30))(noise.sample(4_000, (30,), draws))
+                copies = noise.copies(torch.zeros(30), 4_000, draws)
                 assert abs(float(copies.std()) / 0.7 - 1) < 0.03
 
     def test_scale_and_loc_per_coordinate(self) -> None:
         scale, loc = torch.tensor([0.1, 2.0]), torch.tensor([5.0, -5.0])
         noise, draws = sc.Noise("gaussian", scale, loc), draws_for(0, 0, Stage.SELECT, 0, dtype=torch.float32)
-        copies = noise.placer(torch.ones(2))(noise.sample(20_000, (2,), draws))
+        copies = noise.copies(torch.ones(2), 20_000, draws)
         torch.testing.assert_close(copies.std(0), scale, rtol=0.05, atol=0)
         torch.testing.assert_close(copies.mean(0), loc + 1, rtol=0, atol=0.06)
 

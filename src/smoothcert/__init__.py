@@ -29,12 +29,14 @@ if TYPE_CHECKING:
     from smoothcert.run import certify_all
     from smoothcert.smoother import Smoother
     from smoothcert.tuners.base import Tuner
+    from smoothcert.tuners.hill_climb import HillClimb
     from smoothcert.votes import Votes
 
 __version__ = "0.1.0"
 __all__ = [
     "Bound",
     "Certificate",
+    "HillClimb",
     "Memory",
     "Noise",
     "Region",
@@ -50,6 +52,7 @@ __all__ = [
 _HOMES = {
     "Bound": "bounds",
     "Certificate": "certificates",
+    "HillClimb": "tuners.hill_climb",
     "Memory": "memory",
     "Noise": "noise",
     "Region": "regions",

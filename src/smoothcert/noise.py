@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from smoothcert.errors import InputError, SettingError
-from smoothcert.laws import Draws, Law, law_named
+from smoothcert.laws import Law, law_named
 from smoothcert.maths import FloatArray
 from smoothcert.seeds import TorchDraws
 
@@ -108,27 +108,40 @@ class Noise:
         """float64 on the grid, where the draw is rounded to an integer; float32 otherwise."""
         return torch.float32 if self.grid is None else torch.float64
 
-    def sample(self, count: int, shape: tuple[int, ...], draws: Draws) -> Tensor:
-        """``count`` draws of the unit law for inputs of this shape: what may be shared between inputs."""
+    def draw(self, count: int, shape: tuple[int, ...], draws: TorchDraws) -> Tensor:
+        """The noise of ``count`` copies in float32, before the input is added: what inputs may share.
+
+        On the grid it is a whole number of steps; otherwise loc + scale·z.
+        """
         z: Tensor = self.law.sample((count, *shape), draws)
-        return z
-
-    def placer(self, x: Tensor) -> Callable[[Tensor], Tensor]:
-        """A function from unit draws, which it uses up, to noisy copies of x in float32: (count, *event)."""
-        device = x.device
         if self.grid is None:
-            center, scale = (x.double() + self.loc.to(device)).float(), self.scale.float().to(device)
-            return lambda z: z.mul_(scale).add_(center)
-        steps, levels = quantise(x, self.levels).float(), float(self.levels)
-        stretch, shift = self.scale.to(device) * levels, self.loc.to(device) * levels
+            z = z.mul_(self.scale.float().to(z.device))
+            return z.add_(self.loc.float().to(z.device)) if bool(self.loc.any()) else z
+        z = z.mul_(self.scale.to(z.device) * self.levels)
+        z = z.add_(self.loc.to(z.device) * self.levels) if bool(self.loc.any()) else z
+        return z.round_().float()
 
-        def on_grid(z: Tensor) -> Tensor:
-            # Whole numbers below 2^24 add up exactly in float32, and one division follows, so that a copy is a function
-            # of the sum alone. Clamping keeps it one when a heavy tail goes beyond.
-            jumps = z.mul_(stretch).add_(shift).round_().float()
-            return jumps.add_(steps).clamp_(-LARGEST_STEP, LARGEST_STEP).div_(levels)
+    def placer(self, x: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+        """A function from drawn noise to noisy copies of x in float32, (count, *event), written to its second argument.
+
+        On the grid whole numbers below 2^24 add up exactly in float32, and one division follows, so that a copy is a
+        function of the sum alone. Clamping keeps it one when a heavy tail goes beyond.
+        """
+        if self.grid is None:
+            return lambda drawn, out: torch.add(drawn, x, out=out)
+        steps, levels = quantise(x, self.levels).float(), float(self.levels)
+        light = self.law.log_concave and float(self.scale.max() + self.loc.abs().max()) * levels * 1e3 < LARGEST_STEP
+
+        def on_grid(drawn: Tensor, out: Tensor) -> Tensor:
+            torch.add(drawn, steps, out=out)
+            return (out if light else out.clamp_(-LARGEST_STEP, LARGEST_STEP)).div_(levels)
 
         return on_grid
+
+    def copies(self, x: Tensor, count: int, draws: TorchDraws) -> Tensor:
+        """``count`` noisy copies of one input."""
+        drawn = self.draw(count, tuple(x.shape), draws)
+        return self.placer(x)(drawn, drawn)
 
     @property
     def drawn_scale(self) -> FloatArray:

@@ -48,7 +48,7 @@ class Count:
 
     index: int
     stage: Stage
-    place: Callable[[Tensor], Tensor]  # from unit draws to noisy copies of the input
+    place: Callable[[Tensor, Tensor], Tensor]  # from drawn noise to noisy copies of the input, into a buffer
     noise: Noise
     shape: tuple[int, ...]
     looks: IntArray
@@ -112,7 +112,7 @@ class Pollster:
     shared_noise: bool = False  # every input gets the same draws: faster, each certificate valid, not independent
     channels_last: bool = False
     autocast: torch.dtype | None = None
-    _drawn: OrderedDict[tuple[object, ...], Tensor] = field(default_factory=OrderedDict)
+    _drawn: OrderedDict[tuple[object, ...], tuple[Tensor, Tensor, Tensor]] = field(default_factory=OrderedDict)
     _drawing: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, counts: Iterable[Count]) -> Iterator[Count]:
@@ -122,28 +122,32 @@ class Pollster:
     @torch.inference_mode()
     def vote(self, count: Count, number: int) -> IntArray:
         """The tally of one block."""
-        copies = count.place(self._unit_draws(count, number))
+        copies = self._copies(count, number)
         if self.channels_last and copies.ndim == 4:
             copies = copies.contiguous(memory_format=torch.channels_last)
         with self._precision():
             logits = self.classifier(copies)
         return tally(logits[: count.rows(number)])
 
-    def _unit_draws(self, count: Count, number: int) -> Tensor:
-        """The block's draws, keyed by input; with shared noise by block alone, the latest few kept for other inputs."""
+    def _copies(self, count: Count, number: int) -> Tensor:
+        """The block's noisy copies; with shared noise the draws are keyed by block alone and the latest few are kept."""
         if not self.shared_noise:
-            return self._fresh(count, number, count.index)
+            drawn = self._fresh(count, number, count.index)
+            return count.place(drawn, drawn)
+        scale, loc = count.noise.scale, count.noise.loc
+        key = (count.noise.law, id(scale), id(loc), count.noise.grid, count.shape, count.stage, number)
         with self._drawing:
-            key = (count.noise.law, count.noise.sampling_dtype, count.shape, count.stage, number)
             if key not in self._drawn:
-                self._drawn[key] = self._fresh(count, number, 0)
+                # The scale and loc are kept with the draws, so that their identities stay theirs.
+                self._drawn[key] = (self._fresh(count, number, 0), scale, loc)
                 if len(self._drawn) > 4 * self.workers:
                     self._drawn.popitem(last=False)
-            return self._drawn[key].clone()
+            drawn = self._drawn[key][0]
+        return count.place(drawn, torch.empty_like(drawn))
 
     def _fresh(self, count: Count, number: int, index: int) -> Tensor:
         draws = draws_for(self.seed, index, count.stage, number, dtype=count.noise.sampling_dtype, device=self.device)
-        return count.noise.sample(self.block, count.shape, draws)
+        return count.noise.draw(self.block, count.shape, draws)
 
     def _precision(self) -> AbstractContextManager[object]:
         return nullcontext() if self.autocast is None else torch.autocast(self.device.type, dtype=self.autocast)
@@ -252,5 +256,5 @@ def tally(logits: Tensor) -> IntArray:
     """Votes per class, and in the last place the rows with a NaN."""
     classes = logits.shape[1]
     winners = logits.argmax(dim=1)
-    winners[logits.isnan().any(dim=1)] = classes
+    winners.masked_fill_(logits.isnan().any(dim=1), classes)
     return torch.bincount(winners, minlength=classes + 1).cpu().numpy()

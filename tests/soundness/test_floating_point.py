@@ -69,7 +69,7 @@ def test_grid_copies_are_a_function_of_the_integer_sum() -> None:
     x = (torch.arange(256) / 255).float()
     jumps = (law_named("gaussian").sample((50, 256), _draws()) * (0.5 * 255) + 0.1 * 255).round().long()
     expected = (jumps + torch.arange(256)).float() / 255
-    assert torch.equal(noise.placer(x)(noise.sample(50, (256,), _draws())), expected)
+    assert torch.equal(noise.copies(x, 50, _draws()), expected)
 
 
 def _draws() -> TorchDraws:

@@ -81,7 +81,11 @@ Grid = Annotated[
 ]
 Norm = Annotated[float | None, typer.Option(help="1, 2, inf or any p > 0. [default: 2]", rich_help_panel=VOTES)]
 Method = Annotated[
-    str | None, typer.Option(help="Who chooses the noise: fixed. [default: fixed]", rich_help_panel=VOTES)
+    str | None,
+    typer.Option(
+        help="Who chooses the noise: fixed, hill_climb or hill_climb_keep_label (UniCR's I-OPT). [default: fixed]",
+        rich_help_panel=VOTES,
+    ),
 ]
 Select = Annotated[int | None, typer.Option(help="Votes to choose the class. [default: 100]", rich_help_panel=VOTES)]
 Estimate = Annotated[

@@ -26,6 +26,8 @@ class Line:
     @property
     def noise(self) -> str:
         """The law and its parameter in words."""
+        if len({(record.law, record.scale) for record in self.records}) > 1:
+            return "per input"
         scale = self.records[0].scale
         return (
             f"{self.records[0].law} {scale:.3g}"

@@ -201,8 +201,8 @@ def own_answers(smoother: Smoother, asked: Sequence[_Asked]) -> list[int]:
     def silent(each: _Asked) -> Count:
         x, shape = each.x.to(smoother.device), tuple(each.x.shape)
 
-        def copies(z: Tensor) -> Tensor:
-            return x.expand(len(z), *shape).contiguous()
+        def copies(drawn: Tensor, out: Tensor) -> Tensor:
+            return x.expand(len(drawn), *shape).contiguous()
 
         return Count(each.index, Stage.TUNE, copies, each.noise, shape, np.array([1]), smoother.plan.block)
 
