@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from smoothcert.maths import FloatArray
 from smoothcert.seeds import TorchDraws
 
 LARGEST_STEP = 2.0**23
+PART = 2**16  # numbers drawn at a time; part of what a key stands for, so it never changes
 OFF_GRID = 1e-3  # in steps of the grid; float32 pixels k/255 are within 2e-5
 
 
@@ -113,13 +115,15 @@ class Noise:
 
         On the grid it is a whole number of steps; otherwise loc + scale·z.
         """
-        z: Tensor = self.law.sample((count, *shape), draws)
-        if self.grid is None:
-            z = z.mul_(self.scale.float().to(z.device))
-            return z.add_(self.loc.float().to(z.device)) if bool(self.loc.any()) else z
-        z = z.mul_(self.scale.to(z.device) * self.levels)
-        z = z.add_(self.loc.to(z.device) * self.levels) if bool(self.loc.any()) else z
-        return z.round_().float()
+        unit = 1.0 if self.grid is None else float(self.levels)
+        scale, loc = (value.to(draws.device, draws.dtype) for value in (self.scale * unit, self.loc * unit))
+        shifted, drawn = bool(loc.any()), torch.empty((count, *shape), device=draws.device)
+        # A few copies at a time, so that they stay in the cache until they are done.
+        for part in drawn.split(max(1, PART // max(1, math.prod(shape)))):
+            z: Tensor = self.law.sample(tuple(part.shape), draws).mul_(scale)
+            z = z.add_(loc) if shifted else z
+            part.copy_(z if self.grid is None else z.round_())
+        return drawn
 
     def placer(self, x: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
         """A function from drawn noise to noisy copies of x in float32, (count, *event), written to its second argument.

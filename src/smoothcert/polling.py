@@ -115,6 +115,11 @@ class Pollster:
     _drawn: OrderedDict[tuple[object, ...], tuple[Tensor, Tensor, Tensor]] = field(default_factory=OrderedDict)
     _drawing: threading.Lock = field(default_factory=threading.Lock)
 
+    @property
+    def window(self) -> int:
+        """How many inputs are under way at once: enough to keep the workers busy, and many to share draws among."""
+        return 32 if self.shared_noise else self.workers + 1
+
     def run(self, counts: Iterable[Count]) -> Iterator[Count]:
         """Every count, finished, in the order given; new ones are taken in as others finish."""
         yield from Race(self, counts).finished()
@@ -184,7 +189,7 @@ class Race:
     def _take_in(self) -> bool:
         """Take in one more count, if not enough of them are under way; was one taken?"""
         with self.changed:
-            enough = sum(not count.done for count in self.running) > self.pollster.workers
+            enough = sum(not count.done for count in self.running) >= self.pollster.window
         if enough or self.exhausted:
             return False
         count = next(self.source, None)
