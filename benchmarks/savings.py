@@ -1,13 +1,16 @@
-"""Votes saved at equal certified accuracy: python benchmarks/savings.py RUN… replays the looks of stored votes.
+r"""Votes saved at equal certified accuracy: python benchmarks/savings.py RUN… replays the looks of stored votes.
 
 Each RUN was certified with --estimator fixed, so that its records hold the counts at every look. For each way of stopping
 the same votes are read again up to the look where it would have stopped, and its certificates are compared with those of
 all the votes. The runs of docs/results.md are made by
 
     smoothcert train --model mlp --data mnist --sigma 0.5 --epochs 8 --learning-rate 0.001 --out mnist-mlp
-    smoothcert certify --model mnist-mlp/model.safetensors --data mnist --sigma 0.5 --skip 20 --estimator fixed --out mnist
-    smoothcert train --data cifar10 --sigma 0.25 --epochs 15 --augment --flip --out cifar-cnn
-    smoothcert certify --model cifar-cnn/model.safetensors --data cifar10 --sigma 0.25 --skip 33 --estimator fixed --out cifar
+    smoothcert certify --model mnist-mlp/model.safetensors --data mnist --sigma 0.5 --skip 20 --estimator fixed \
+        --shared-noise --out mnist
+    smoothcert train --model mlp --data cifar10 --sigma 0.25 --epochs 12 --learning-rate 0.001 --augment --flip \
+        --out cifar-mlp
+    smoothcert certify --model cifar-mlp/model.safetensors --data cifar10 --sigma 0.25 --skip 33 --estimator fixed \
+        --shared-noise --out cifar
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ class Noise:
         scale, loc = (value.to(draws.device, draws.dtype) for value in (self.scale * unit, self.loc * unit))
         shifted, drawn = bool(loc.any()), torch.empty((count, *shape), device=draws.device)
         # A few copies at a time, so that they stay in the cache until they are done.
-        for part in drawn.split(max(1, PART // max(1, math.prod(shape)))):
+        for part in torch.split(drawn, max(1, PART // max(1, math.prod(shape)))):
             z: Tensor = self.law.sample(tuple(part.shape), draws).mul_(scale)
             z = z.add_(loc) if shifted else z
             part.copy_(z if self.grid is None else z.round_())
