@@ -45,10 +45,11 @@ def test_never_crossed_in_two_dimensions(spec: str, norm: float) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("spec", SPECS)
-@pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize("dim", [1, 2, 784, 3072, 150_528])
+@pytest.mark.parametrize("norm", [0.5, 1.5, np.inf])
+@pytest.mark.parametrize("dim", [2, 3072])
 def test_never_crossed(spec: str, norm: float, dim: int) -> None:
-    for p in (0.51, 0.6, 0.9, 0.99, 0.999):
+    """A part of the grid that benchmarks/brackets.py measures in full."""
+    for p in (0.6, 0.99):
         _sound(certified_radius(spec, norm, p, dim))
 
 
