@@ -251,6 +251,11 @@ class TestMistakes:
         assert "must not be negative" in cli("report", "r", "--radii", "-1", status=2)[1]
 
 
+def hear_interrupts() -> None:
+    """A test run in the background may have inherited that Ctrl-C is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_is_a_clean_stop(model: Path, folder: Path) -> None:
     """Interrupted while it works: status 130, a sentence, no traceback; the records so far are kept and it goes on."""
     command = [
@@ -270,7 +275,9 @@ def test_ctrl_c_is_a_clean_stop(model: Path, folder: Path) -> None:
         "fixed",
     ]
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen([*command, "--out", "r"], stderr=subprocess.PIPE, text=True, env=environment) as child:
+    with subprocess.Popen(
+        [*command, "--out", "r"], stderr=subprocess.PIPE, text=True, env=environment, preexec_fn=hear_interrupts
+    ) as child:
         until = time.monotonic() + 120
         while not (folder / "r/results.sqlite-wal").exists() and time.monotonic() < until:
             time.sleep(0.05)
