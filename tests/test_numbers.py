@@ -213,7 +213,7 @@ class TestCertificates:
     def conclude(self, selection: Votes, estimation: Votes) -> Certificate:
         return conclude(
             Ballot(selection, estimation),
-            plan=Plan("fixed", trials=1000, alpha=0.001),
+            plan=Plan("fixed", trials=1000, alpha=0.001, block=1000),
             law=law_named("gaussian"),
             center=np.zeros(3),
             scale=np.array(0.5),
