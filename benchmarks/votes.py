@@ -40,7 +40,7 @@ SIGMA, BLOCK = 0.25, 200
 NETWORKS: dict[str, tuple[Callable[..., nn.Module], tuple[int, ...], int]] = {
     "mlp": (mlp, (1, 28, 28), 40_000),
     "small_cnn": (small_cnn, (3, 32, 32), 8_000),
-    "resnet18": (resnet18, (3, 32, 32), 800),
+    "resnet18": (resnet18, (3, 32, 32), 400),
 }
 
 
@@ -135,6 +135,7 @@ def contestants(name: str, votes: int, grid: float | None, toolbox: Toolbox | No
     x = torch.zeros(shape)
     batch = torch.randn(BLOCK, *shape) * SIGMA
     noise = sc.Noise.isotropic("gaussian", SIGMA, grid)
+    many = min(16, votes // BLOCK)
 
     def timed(job: Callable[[], object], cast: int = votes) -> Callable[[], float]:
         def round_() -> float:
@@ -156,7 +157,7 @@ def contestants(name: str, votes: int, grid: float | None, toolbox: Toolbox | No
         "side": timed(lambda: bare_side_by_side(model, batch, votes, workers)),
         "draw": timed(lambda: drawing(noise, x, votes)),
         "certify": timed(smoother(False, 1), votes + BLOCK),
-        "shared": timed(smoother(True, 16), votes + 16 * BLOCK),
+        "shared": timed(smoother(True, many), votes + many * BLOCK),
         "loop": timed(lambda: plain_loop(model, x, votes)),
     }
     if toolbox is not None:

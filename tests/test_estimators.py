@@ -101,6 +101,16 @@ class TestStopping:
         assert seen < 25
         assert TARGET.radius(stopped.lower) >= 0.94 * TARGET.radius(whole.lower)
 
+    def test_a_radius_beyond_all_the_votes_is_given_up_at_once(self) -> None:
+        """At N = 10 000 unanimous votes prove 3.2 sigmas; 4 sigmas are out of reach from the first look on."""
+        for radii in ((2.0,), (0.25, 2.0)):
+            bound, seen = played(Plan(trials=10_000, radii=radii), np.ones(10_000, dtype=int))
+            assert seen == 1
+            assert TARGET.radius(bound.lower) >= (0.25 if len(radii) == 2 else 0)
+        mixed = np.concatenate([np.zeros(60, dtype=int), np.ones(9_940, dtype=int)])
+        _, seen = played(Plan(trials=10_000, radii=(1.55,)), mixed)
+        assert seen == 1
+
     def test_an_impossible_radius_is_never_claimed(self) -> None:
         """Uniform l1 certifies less than its scale; a larger radius settles at once."""
         plan = Plan(trials=10_000, radii=(2.0,))

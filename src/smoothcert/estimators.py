@@ -170,7 +170,9 @@ class _Stopping(Estimator):
             least = float(running_lower(_rivals(votes, label)[None], times, spending)[0, -1])
             high = self.target.radius(most, min(least, 1.0 - most))
         elif self.plan.radii:
-            high = self.target.radius(most)
+            # No radius is open that even unanimous votes from here on could not prove.
+            best = self.lower_at(int(wins[0, -1]) + int(times[-1] - votes.trials[0, -1]), len(times) - 1)
+            high = min(self.target.radius(most), self.target.radius(max(best, bound.lower)))
         else:
             high = self.target.radius(min(most, float(projected_lower(wins, times, spending)[0, -1])))
         if self.plan.radii:
@@ -214,8 +216,9 @@ class GroupSequential(Estimator):
         return boundaries().grid([0.5, *(p for p in wanted if p < 1.0)], self.plan.looks, self.plan.alpha)
 
     def settled(self, votes: Votes, label: int) -> bool:
-        asked = self.tests[1:]
-        return not asked or bool(decide(votes.counts[:, :, label], asked).settled[0])
+        wins, cast = votes.counts[:, :, label], int(votes.trials[0, -1])
+        asked = [test for test in self.tests[1:] if _within_reach(test, int(wins[0, -1]), cast)]
+        return not asked or bool(decide(wins, asked).settled[0])
 
     def bound(self, votes: Votes, label: int) -> Bound:
         """The probability of the largest radius claimed: not Clopper–Pearson, which would be wrong after such a stop."""
@@ -269,6 +272,12 @@ def check_votes(plan: Plan, votes: Votes) -> None:
             f"the votes were counted after {cast.tolist()[:5]}… and the plan looks after {planned.tolist()[:5]}…; "
             "looks are fixed before the first vote: keep the number of votes and the block size of the run"
         )
+
+
+def _within_reach(test: Boundary, wins: int, cast: int) -> bool:
+    """Could unanimous votes from here on still make the claim at a later look?"""
+    later = test.looks > cast
+    return bool(np.any(wins + test.looks[later] - cast >= test.upper[later]))
 
 
 def _rivals(votes: Votes, label: int) -> IntArray:
