@@ -124,3 +124,12 @@ class TestWhatTheLogCannotSupport:
         recertify(run, tmp_path / "again", {"alpha": 0.01})
         with pytest.raises(RunError, match="recertified_from"):
             certified(linear_model, tmp_path / "again", estimator="fixed", alpha=0.01)
+
+    def test_off_the_grid_the_drawn_scale_is_certified(self, tmp_path: Path) -> None:
+        """Draws are multiplied by the float32 nearest 0.7, which is below it; judged again, the radius is the same."""
+        rows = ArrayDataset("rows", np.random.default_rng(0).normal(size=(3, 6)).astype(np.float32))
+        noise = sc.Noise("gaussian", 0.7)
+        model = nn.Linear(6, 3).eval()
+        run = sc.certify_all(sc.Smoother(model, noise, estimate=2_000), rows, tmp_path / "run")
+        recertify(run, tmp_path / "again", {"alpha": 0.001})
+        assert records(tmp_path / "again") == records(run)

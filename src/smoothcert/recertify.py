@@ -16,8 +16,7 @@ from smoothcert.certificates import Ballot, Soundness, conclude
 from smoothcert.errors import RunError, SettingError, look_up
 from smoothcert.estimators import ESTIMATORS, Plan, Randomized
 from smoothcert.laws import law_named
-from smoothcert.maths import FloatArray
-from smoothcert.records import Parameter, Record, record_of
+from smoothcert.records import Record, record_of
 from smoothcert.store import RESULTS, SqliteStore, open_run
 from smoothcert.votes import Votes
 
@@ -39,10 +38,10 @@ def recertify(run: Path | str, out: Path | str, changes: Mapping[str, Any]) -> i
         facts, seconds, records = store.facts(), store.seconds(), list(store.records())
         if not records:
             raise RunError(f"{run} holds no records yet; certify some inputs into it first")
-        old = _plan(facts["configuration"])
+        old = plan_of(facts["configuration"])
         new = replace(old, **changes)
         _check_support(old, new, records)
-        certified = [_again(record, new, facts["shape"], store) for record in records]
+        certified = [judge_again(record, new, facts["shape"], store) for record in records]
         parameters = {record.scale for record in records} | {record.loc for record in records}
         arrays = [store.get(address) for address in parameters if isinstance(address, str)]
     configuration = facts["configuration"] | asdict(new) | {"radii": list(new.radii), "recertified_from": str(run)}
@@ -68,7 +67,7 @@ def _written_whole(out: Path) -> Iterator[Path]:
         shutil.rmtree(part, ignore_errors=True)
 
 
-def _plan(configuration: Mapping[str, Any]) -> Plan:
+def plan_of(configuration: Mapping[str, Any]) -> Plan:
     """The plan that a run was made by."""
     values = {field.name: configuration[field.name] for field in fields(Plan)}
     return Plan(**values | {"radii": tuple(values["radii"])})
@@ -94,10 +93,14 @@ def _check_support(old: Plan, new: Plan, records: Sequence[Record]) -> None:
         )
 
 
-def _again(record: Record, plan: Plan, shape: Sequence[int], store: SqliteStore) -> Record:
-    def value(parameter: Parameter) -> FloatArray:
-        return np.array(parameter) if isinstance(parameter, float) else store.get(parameter)
-
+def judge_again(
+    record: Record, plan: Plan, shape: Sequence[int], store: SqliteStore, norm: float | None = None
+) -> Record:
+    """The record of the same votes by another plan, or in another norm."""
+    norm = record.norm if norm is None else norm
+    scale = np.array(record.scale) if isinstance(record.scale, float) else store.get(record.scale)
+    if not record.domain.startswith("grid"):
+        scale = scale.astype(np.float32).astype(float)  # what the draws were multiplied by
     selection = Votes(np.array([[record.selection]]), np.array([[record.selection_invalid]]))
     estimation = Votes(np.array([record.estimation]), np.array([record.estimation_invalid]))
     ballot = Ballot(selection, estimation)
@@ -106,8 +109,8 @@ def _again(record: Record, plan: Plan, shape: Sequence[int], store: SqliteStore)
         plan=plan,
         law=law_named(record.law),
         center=np.broadcast_to(0.0, tuple(shape)),  # only its size matters here: a record keeps no center
-        scale=value(record.scale),
-        norm=record.norm,
+        scale=scale,
+        norm=norm,
         soundness=record.soundness,
         uniform=record.uniform,
     )
@@ -120,6 +123,6 @@ def _again(record: Record, plan: Plan, shape: Sequence[int], store: SqliteStore)
         scale=record.scale,
         loc=record.loc,
         domain=record.domain,
-        norm=record.norm,
+        norm=norm,
         uniform=record.uniform,
     )

@@ -13,8 +13,8 @@ from __future__ import annotations
 import csv
 import inspect
 import io
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib
@@ -23,19 +23,17 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from smoothcert.certificates import Ballot, conclude
 from smoothcert.errors import RunError, SettingError, look_up
-from smoothcert.estimators import Plan
 from smoothcert.files import write_atomically
 from smoothcert.laws import LAWS, law_named
 from smoothcert.laws.base import written
 from smoothcert.maths.geometry import round_down
 from smoothcert.metrics.score import Score, robustness_score
 from smoothcert.radius import check_norm
-from smoothcert.records import Record, record_of
+from smoothcert.recertify import judge_again, plan_of
+from smoothcert.records import Record
 from smoothcert.report.figures import COLOURS, STYLE, STYLES
 from smoothcert.store import open_run
-from smoothcert.votes import Votes
 
 TABLE, PICTURE = "table.csv", "scores.png"
 
@@ -173,46 +171,9 @@ def at_norm(run: Path, norm: float, indices: Sequence[int]) -> list[Record]:
             raise RunError(
                 f"{run} holds no record of the inputs {sorted(asked - store.indices())[:5]}; certify them first"
             )
-        configuration, shape = facts["configuration"], tuple(facts["shape"])
-        plan = Plan(
-            **{each.name: configuration[each.name] for each in fields(Plan)} | {"radii": tuple(configuration["radii"])}
-        )
-        scale = {key: store.get(key) for key in _addresses(store.records())}
-        return [_judged(record, plan, shape, scale, norm) for record in store.records() if record.index in asked]
-
-
-def _addresses(records: Iterable[Record]) -> set[str]:
-    return {record.scale for record in records if isinstance(record.scale, str)}
-
-
-def _judged(record: Record, plan: Plan, shape: tuple[int, ...], scales: dict[str, np.ndarray], norm: float) -> Record:
-    scale = scales[record.scale] if isinstance(record.scale, str) else np.array(record.scale)
-    ballot = Ballot(
-        Votes(np.array([[record.selection]]), np.array([[record.selection_invalid]])),
-        Votes(np.array([record.estimation]), np.array([record.estimation_invalid])),
-    )
-    certificate = conclude(
-        ballot,
-        plan=plan,
-        law=law_named(record.law),
-        center=np.broadcast_to(0.0, shape),  # only its size matters: a record keeps no center
-        scale=scale,
-        norm=norm,
-        soundness=record.soundness,
-        uniform=record.uniform,
-    )
-    return record_of(
-        certificate,
-        ballot,
-        index=record.index,
-        truth=record.truth,
-        law=record.law,
-        scale=record.scale,
-        loc=record.loc,
-        domain=record.domain,
-        norm=norm,
-        uniform=record.uniform,
-    )
+        plan = plan_of(facts["configuration"])
+        records = [record for record in store.records() if record.index in asked]
+        return [judge_again(record, plan, facts["shape"], store, norm) for record in records]
 
 
 def best_of(rows: Sequence[Row]) -> dict[float, Row]:
