@@ -14,8 +14,8 @@ demo: $(INSTALLED)
 test: check
 	$(BIN)/python -m pytest -m "not slow"
 
-test-all: check
-	$(BIN)/python -m pytest
+test-all: test
+	$(BIN)/python -m pytest -m slow
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .
