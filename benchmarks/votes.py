@@ -2,8 +2,8 @@
 
 For each network: votes per second of
 
-- bare:      the network alone on ready-made noisy batches, on all threads in one call, or on one thread in as many calls
-             side by side; the faster of the two is t, the network's time per vote
+- bare:      the network alone on 16 ready-made noisy batches in turn, on all threads in one call, or on one thread in as
+             many calls side by side; the faster of the two is t, the network's time per vote
 - limit:     the bare network when drawing (u core-seconds per vote, measured here) shares the same cores
 - certify:   smoothcert, fixed n, its own noise for each input
 - shared:    smoothcert, fixed n, the same noise for all inputs
@@ -37,10 +37,11 @@ from smoothcert.models import mlp, resnet18, small_cnn
 from smoothcert.seeds import Stage, draws_for
 
 SIGMA, BLOCK = 0.25, 200
-NETWORKS: dict[str, tuple[Callable[..., nn.Module], tuple[int, ...], int]] = {
-    "mlp": (mlp, (1, 28, 28), 40_000),
-    "small_cnn": (small_cnn, (3, 32, 32), 8_000),
-    "resnet18": (resnet18, (3, 32, 32), 400),
+# Each with its input shape, the votes of one round, and the inputs that share their noise in one.
+NETWORKS: dict[str, tuple[Callable[..., nn.Module], tuple[int, ...], int, int]] = {
+    "mlp": (mlp, (1, 28, 28), 40_000, 64),
+    "small_cnn": (small_cnn, (3, 32, 32), 8_000, 32),
+    "resnet18": (resnet18, (3, 32, 32), 400, 4),
 }
 
 
@@ -61,16 +62,16 @@ def plain_loop(model: nn.Module, x: Tensor, votes: int, batch: int = 400, alpha:
     return SIGMA * float(norm.ppf(lower)) if lower > 0.5 else 0.0
 
 
-def bare_together(model: nn.Module, batch: Tensor, votes: int) -> None:
+def bare_together(model: nn.Module, batches: Tensor, votes: int) -> None:
     with torch.inference_mode():
-        for _ in range(votes // BLOCK):
-            model(batch).argmax(1)
+        for number in range(votes // BLOCK):
+            model(batches[number % len(batches)]).argmax(1)
 
 
-def bare_side_by_side(model: nn.Module, batch: Tensor, votes: int, workers: int) -> None:
+def bare_side_by_side(model: nn.Module, batches: Tensor, votes: int, workers: int) -> None:
     def work() -> None:
         torch.set_num_threads(1)
-        bare_together(model, batch, votes // workers)
+        bare_together(model, batches, votes // workers)
 
     with ThreadPoolExecutor(workers) as pool:
         for task in [pool.submit(work) for _ in range(workers)]:
@@ -129,13 +130,12 @@ for line in sys.stdin:
 
 def contestants(name: str, votes: int, grid: float | None, toolbox: Toolbox | None) -> dict[str, Callable[[], float]]:
     """Seconds per vote of each, one round at a time."""
-    make, shape, _ = NETWORKS[name]
+    make, shape, _, many = NETWORKS[name]
     torch.manual_seed(0)
     model, workers = make(shape, 10).eval(), torch.get_num_threads()
     x = torch.zeros(shape)
-    batch = torch.randn(BLOCK, *shape) * SIGMA
+    batches = torch.randn(16, BLOCK, *shape) * SIGMA
     noise = sc.Noise.isotropic("gaussian", SIGMA, grid)
-    many = min(16, votes // BLOCK)
 
     def timed(job: Callable[[], object], cast: int = votes) -> Callable[[], float]:
         def round_() -> float:
@@ -146,18 +146,16 @@ def contestants(name: str, votes: int, grid: float | None, toolbox: Toolbox | No
 
         return round_
 
-    def smoother(shared: bool, inputs: int) -> Callable[[], object]:
-        smoothed = sc.Smoother(
-            model, noise, estimator="fixed", select=BLOCK, estimate=votes // inputs, shared_noise=shared
-        )
-        return lambda: smoothed.certify(x.expand(inputs, *shape))
+    def certifying(inputs: int, each: int, shared: bool) -> Callable[[], float]:
+        smoothed = sc.Smoother(model, noise, estimator="fixed", select=BLOCK, estimate=each, shared_noise=shared)
+        return timed(lambda: smoothed.certify(x.expand(inputs, *shape)), inputs * (each + BLOCK))
 
     result = {
-        "together": timed(lambda: bare_together(model, batch, votes)),
-        "side": timed(lambda: bare_side_by_side(model, batch, votes, workers)),
+        "together": timed(lambda: bare_together(model, batches, votes)),
+        "side": timed(lambda: bare_side_by_side(model, batches, votes, workers)),
         "draw": timed(lambda: drawing(noise, x, votes)),
-        "certify": timed(smoother(False, 1), votes + BLOCK),
-        "shared": timed(smoother(True, many), votes + many * BLOCK),
+        "certify": certifying(1, votes, shared=False),
+        "shared": certifying(many, max(2 * BLOCK, 2 * votes // many // BLOCK * BLOCK), shared=True),
         "loop": timed(lambda: plain_loop(model, x, votes)),
     }
     if toolbox is not None:

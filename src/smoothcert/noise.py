@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -33,6 +33,7 @@ class Noise:
     scale: Tensor
     loc: Tensor
     grid: float | None = None
+    _prepared: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor, bool]] = field(repr=False, init=False)
 
     def __init__(
         self,
@@ -45,6 +46,7 @@ class Noise:
         object.__setattr__(self, "scale", torch.as_tensor(scale, dtype=torch.float64))
         object.__setattr__(self, "loc", torch.as_tensor(loc, dtype=torch.float64))
         object.__setattr__(self, "grid", grid)
+        object.__setattr__(self, "_prepared", {})
         self._check()
 
     def _check(self) -> None:
@@ -115,15 +117,23 @@ class Noise:
 
         On the grid it is a whole number of steps; otherwise loc + scale·z.
         """
-        unit = 1.0 if self.grid is None else float(self.levels)
-        scale, loc = (value.to(draws.device, draws.dtype) for value in (self.scale * unit, self.loc * unit))
-        shifted, drawn = bool(loc.any()), torch.empty((count, *shape), device=draws.device)
+        scale, loc, shifted = self._in_steps(draws.device, draws.dtype)
+        drawn = torch.empty((count, *shape), device=draws.device)
         # A few copies at a time, so that they stay in the cache until they are done.
         for part in torch.split(drawn, max(1, PART // max(1, math.prod(shape)))):
             z: Tensor = self.law.sample(tuple(part.shape), draws).mul_(scale)
             z = z.add_(loc) if shifted else z
             part.copy_(z if self.grid is None else z.round_())
         return drawn
+
+    def _in_steps(self, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor, bool]:
+        """Scale and loc in units of the grid, and is there a loc? Found once: blocks are many, and noise stays the same."""
+        found = self._prepared.get((device, dtype))
+        if found is None:
+            unit = 1.0 if self.grid is None else float(self.levels)
+            scale, loc = (value.to(device, dtype) for value in (self.scale * unit, self.loc * unit))
+            found = self._prepared[device, dtype] = scale, loc, bool(loc.any())
+        return found
 
     def placer(self, x: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
         """A function from drawn noise to noisy copies of x in float32, (count, *event), written to its second argument.

@@ -9,6 +9,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import numpy as np
 import torch
@@ -62,20 +63,25 @@ class Count:
     seen: list[IntArray] = field(default_factory=list)
     done: bool = False
     seconds: float = 0.0
+    due: int = field(init=False)  # votes that the next look needs
+    last: int = field(init=False)  # votes that the last look needs
+
+    def __post_init__(self) -> None:
+        self.due, self.last = int(self.looks[0]), int(self.looks[-1])
 
     @property
     def wanted(self) -> bool:
         """Is there a block that the next look needs for sure and nobody has taken?"""
-        return not self.done and self.issued * self.block < self.looks[len(self.seen)]
+        return self.issued * self.block < self.due and not self.done
 
     @property
     def left(self) -> bool:
         """Is there any block that nobody has taken? Beyond the next look it may turn out to be wasted."""
-        return not self.done and self.issued * self.block < self.looks[-1]
+        return self.issued * self.block < self.last and not self.done
 
     def rows(self, number: int) -> int:
         """How many rows of a block count: all, but for the last block."""
-        return min(self.block, int(self.looks[-1]) - number * self.block)
+        return min(self.block, self.last - number * self.block)
 
     def add(self, number: int, tally: IntArray, seconds: float) -> None:
         """A block came back: count what is next in order, and look where a look is due."""
@@ -84,9 +90,10 @@ class Count:
         while not self.done and self.counted in self.back:
             self.total = self.total + self.back.pop(self.counted)
             self.counted += 1
-            if min(self.counted * self.block, self.looks[-1]) == self.looks[len(self.seen)]:
+            if min(self.counted * self.block, self.last) == self.due:
                 self.seen.append(np.asarray(self.total))
-                self.done = len(self.seen) == len(self.looks) or self.settled(self.votes())
+                self.done = self.due == self.last or self.settled(self.votes())
+                self.due = int(self.looks[min(len(self.seen), len(self.looks) - 1)])
 
     def votes(self) -> Votes:
         """The table of the looks so far."""
@@ -118,7 +125,7 @@ class Pollster:
     @property
     def window(self) -> int:
         """How many inputs are under way at once: enough to keep the workers busy, and many to share draws among."""
-        return 32 if self.shared_noise else self.workers + 1
+        return 64 if self.shared_noise else self.workers + 1
 
     def run(self, counts: Iterable[Count]) -> Iterator[Count]:
         """Every count, finished, in the order given; new ones are taken in as others finish."""
@@ -166,6 +173,7 @@ class Race:
         self.running: deque[Count] = deque()  # taken in and not yet handed out, in order
         self.changed = threading.Condition()
         self.exhausted = self.over = False
+        self.filling = True
         self.problem: BaseException | None = None
 
     def finished(self) -> Iterator[Count]:
@@ -187,10 +195,15 @@ class Race:
             torch.set_num_threads(before)
 
     def _take_in(self) -> bool:
-        """Take in one more count, if not enough of them are under way; was one taken?"""
+        """Take in one more count, if not enough of them are under way; was one taken?
+
+        Where inputs share draws they are taken in by the half window, so that many begin together and stay in step.
+        """
+        window = self.pollster.window
         with self.changed:
-            enough = sum(not count.done for count in self.running) >= self.pollster.window
-        if enough or self.exhausted:
+            waiting = sum(not count.done for count in self.running)
+        self.filling = waiting < (window if self.filling or not self.pollster.shared_noise else window // 2)
+        if self.exhausted or not self.filling:
             return False
         count = next(self.source, None)
         with self.changed:
@@ -214,10 +227,12 @@ class Race:
 
     def _next(self) -> tuple[Count, int] | None:
         """The block to do next: one that a look needs, of the earliest input; else a speculative one."""
-        candidates = [count for count in self.running if count.wanted]
-        if self.pollster.shared_noise:
-            candidates.sort(key=lambda count: count.issued)  # in step, so that a draw serves all inputs
-        count = next(iter(candidates), None) or next((count for count in self.running if count.left), None)
+        wanted = (count for count in self.running if count.wanted)
+        if self.pollster.shared_noise:  # in step, so that a draw serves all inputs
+            count = min(wanted, key=attrgetter("issued"), default=None)
+        else:
+            count = next(wanted, None)
+        count = count or next((count for count in self.running if count.left), None)
         if count is None:
             return None
         count.issued += 1
@@ -258,8 +273,8 @@ class Race:
 
 
 def tally(logits: Tensor) -> IntArray:
-    """Votes per class, and in the last place the rows with a NaN."""
+    """Votes per class, and in the last place the rows with a NaN, which is the largest of its row."""
     classes = logits.shape[1]
-    winners = logits.argmax(dim=1)
-    winners.masked_fill_(logits.isnan().any(dim=1), classes)
+    largest, winners = logits.max(dim=1)
+    winners.masked_fill_(largest.isnan(), classes)
     return torch.bincount(winners, minlength=classes + 1).cpu().numpy()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from enum import IntEnum
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -20,9 +22,20 @@ class Stage(IntEnum):
     RANDOMIZE = 5
 
 
-def entropy_for(seed: int, index: int, stage: Stage, block: int) -> np.random.SeedSequence:
+def entropy_for(seed: int, index: int, stage: Stage, block: int, *child: int) -> np.random.SeedSequence:
     """The root of one block's randomness: distinct keys give independent streams (128 bits of entropy)."""
-    return np.random.SeedSequence(entropy=seed, spawn_key=(index, int(stage), block))
+    return np.random.SeedSequence(entropy=seed, spawn_key=(index, int(stage), block, *child))
+
+
+class _Twister(threading.local):
+    """One thread's copy of the state of a fresh Mersenne Twister of torch, and its 624 words as numpy sees them."""
+
+    def __init__(self) -> None:
+        self.state = torch.Generator().manual_seed(0).get_state()
+        self.words = self.state.numpy().view(np.uint64)[3:627]
+
+
+_TWISTER = _Twister()
 
 
 def generator_for(
@@ -37,10 +50,8 @@ def generator_for(
     generator = torch.Generator(device=device)
     if generator.device.type != "cpu":
         return generator.manual_seed(int(source.random_raw()) >> 1)
-    state = generator.manual_seed(0).get_state()
-    words = source.random_raw(624) >> np.uint64(32)
-    state.view(torch.int64)[3:627] = torch.from_numpy(words.astype(np.int64))
-    return generator.set_state(state)
+    np.right_shift(source.random_raw(624), 32, out=_TWISTER.words)
+    return generator.set_state(_TWISTER.state)
 
 
 class TorchDraws:
@@ -85,8 +96,11 @@ class KeyedDraws(TorchDraws):
     ) -> None:
         super().__init__(None, dtype, device)
         self._key = (seed, index, stage, block)
-        self._numpy = np.random.Generator(np.random.SFC64(entropy_for(*self._key).spawn(1)[0]))
         self._kind = np.float64 if dtype == torch.float64 else np.float32
+
+    @cached_property
+    def _numpy(self) -> np.random.Generator:
+        return np.random.Generator(np.random.SFC64(entropy_for(*self._key, 0)))
 
     def normal(self, shape: tuple[int, ...]) -> Tensor:
         if self.dtype == torch.float32:
