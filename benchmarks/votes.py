@@ -4,13 +4,15 @@ For each network: votes per second of
 
 - bare:      the network alone on 16 ready-made noisy batches in turn, on all threads in one call, or on one thread in as
              many calls side by side; the faster of the two is t, the network's time per vote
-- limit:     the bare network when drawing (u core-seconds per vote, measured here) shares the same cores
+- limit:     the bare network when drawing shares the same cores: t + u/cores, with u the time of drawing for one vote on
+             one core while the others idle; "limit, busy" has u measured while the other cores draw as well, as they do
 - certify:   smoothcert, fixed n, its own noise for each input
 - shared:    smoothcert, fixed n, the same noise for all inputs
 - loop:      the plain loop of Cohen et al. (2019), written out below
 - toolbox:   certify of the adversarial-robustness-toolbox, in an environment of its own (--toolbox DIR, made on first use)
 
-Rounds of all contestants follow each other, so that a noisy machine slows them alike; each number is the median.
+Rounds of all contestants follow each other, so that a noisy machine slows them alike. A time is the median over the rounds,
+a ratio the median of the ratios within each round.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ import time
 import venv
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -36,12 +40,25 @@ import smoothcert as sc
 from smoothcert.models import mlp, resnet18, small_cnn
 from smoothcert.seeds import Stage, draws_for
 
-SIGMA, BLOCK = 0.25, 200
-# Each with its input shape, the votes of one round, and the inputs that share their noise in one.
-NETWORKS: dict[str, tuple[Callable[..., nn.Module], tuple[int, ...], int, int]] = {
-    "mlp": (mlp, (1, 28, 28), 40_000, 64),
-    "small_cnn": (small_cnn, (3, 32, 32), 8_000, 32),
-    "resnet18": (resnet18, (3, 32, 32), 400, 4),
+SIGMA = 0.25
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network, its input's shape, copies per call, votes of one round, and the inputs that share their noise in one."""
+
+    make: Callable[..., nn.Module]
+    shape: tuple[int, ...]
+    block: int
+    votes: int
+    inputs: int
+
+
+# An MLP answers 200 copies within 2 ms, of which a call's Python is a noticeable part: it gets larger blocks.
+NETWORKS = {
+    "mlp": Case(mlp, (1, 28, 28), 1_000, 40_000, 32),
+    "small_cnn": Case(small_cnn, (3, 32, 32), 200, 8_000, 32),
+    "resnet18": Case(resnet18, (3, 32, 32), 50, 400, 4),
 }
 
 
@@ -64,27 +81,29 @@ def plain_loop(model: nn.Module, x: Tensor, votes: int, batch: int = 400, alpha:
 
 def bare_together(model: nn.Module, batches: Tensor, votes: int) -> None:
     with torch.inference_mode():
-        for number in range(votes // BLOCK):
+        for number in range(votes // batches.shape[1]):
             model(batches[number % len(batches)]).argmax(1)
 
 
-def bare_side_by_side(model: nn.Module, batches: Tensor, votes: int, workers: int) -> None:
+def drawing(noise: sc.Noise, x: Tensor, votes: int, block: int) -> None:
+    """Draw and place noise."""
+    for number in range(votes // block):
+        draws = draws_for(0, 0, Stage.ESTIMATE, number, dtype=noise.sampling_dtype)
+        noise.copies(x, block, draws)
+
+
+def side_by_side(job: Callable[[], None], workers: int) -> None:
+    """Do a job once in each of several threads, each with one core for torch."""
+    before = torch.get_num_threads()
+
     def work() -> None:
         torch.set_num_threads(1)
-        bare_together(model, batches, votes // workers)
+        job()
 
     with ThreadPoolExecutor(workers) as pool:
         for task in [pool.submit(work) for _ in range(workers)]:
             task.result()
-    torch.set_num_threads(workers)
-
-
-def drawing(noise: sc.Noise, x: Tensor, votes: int) -> None:
-    """Draw and place noise on one thread."""
-    torch.set_num_threads(1)
-    for number in range(votes // BLOCK):
-        draws = draws_for(0, 0, Stage.ESTIMATE, number, dtype=noise.sampling_dtype)
-        noise.copies(x, BLOCK, draws)
+    torch.set_num_threads(before)
 
 
 class Toolbox:
@@ -128,13 +147,14 @@ for line in sys.stdin:
         return float(self.process.stdout.readline())
 
 
-def contestants(name: str, votes: int, grid: float | None, toolbox: Toolbox | None) -> dict[str, Callable[[], float]]:
+def contestants(name: str, grid: float | None, toolbox: Toolbox | None) -> dict[str, Callable[[], float]]:
     """Seconds per vote of each, one round at a time."""
-    make, shape, _, many = NETWORKS[name]
+    case = NETWORKS[name]
+    shape, block, votes = case.shape, case.block, case.votes
     torch.manual_seed(0)
-    model, workers = make(shape, 10).eval(), torch.get_num_threads()
+    model, workers = case.make(shape, 10).eval(), torch.get_num_threads()
     x = torch.zeros(shape)
-    batches = torch.randn(16, BLOCK, *shape) * SIGMA
+    batches = torch.randn(16, block, *shape) * SIGMA
     noise = sc.Noise.isotropic("gaussian", SIGMA, grid)
 
     def timed(job: Callable[[], object], cast: int = votes) -> Callable[[], float]:
@@ -147,52 +167,53 @@ def contestants(name: str, votes: int, grid: float | None, toolbox: Toolbox | No
         return round_
 
     def certifying(inputs: int, each: int, shared: bool) -> Callable[[], float]:
-        smoothed = sc.Smoother(model, noise, estimator="fixed", select=BLOCK, estimate=each, shared_noise=shared)
-        return timed(lambda: smoothed.certify(x.expand(inputs, *shape)), inputs * (each + BLOCK))
+        smoothed = sc.Smoother(
+            model, noise, estimator="fixed", select=block, estimate=each, shared_noise=shared, block=block
+        )
+        return timed(lambda: smoothed.certify(x.expand(inputs, *shape)), inputs * (each + block))
 
     result = {
         "together": timed(lambda: bare_together(model, batches, votes)),
-        "side": timed(lambda: bare_side_by_side(model, batches, votes, workers)),
-        "draw": timed(lambda: drawing(noise, x, votes)),
-        "certify": certifying(1, votes, shared=False),
-        "shared": certifying(many, max(2 * BLOCK, 2 * votes // many // BLOCK * BLOCK), shared=True),
+        "side": timed(lambda: side_by_side(lambda: bare_together(model, batches, votes // workers), workers)),
+        "draw": timed(lambda: side_by_side(lambda: drawing(noise, x, votes, block), 1)),
+        "draw, busy": timed(lambda: side_by_side(lambda: drawing(noise, x, votes // workers, block), workers)),
+        "certify": certifying(4, votes // 4, shared=False),
+        "shared": certifying(case.inputs, 3 * block, shared=True),
         "loop": timed(lambda: plain_loop(model, x, votes)),
     }
     if toolbox is not None:
         result["toolbox"] = lambda: toolbox.certify(name, shape, votes, 32) / (votes + 100)
-        result["toolbox, batch 200"] = lambda: toolbox.certify(name, shape, votes, BLOCK) / (votes + 100)
+        result["toolbox, batch 200"] = lambda: toolbox.certify(name, shape, votes, 200) / (votes + 100)
     return result
 
 
-def measure(name: str, votes: int, grid: float | None, rounds: int, toolbox: Toolbox | None) -> dict[str, float]:
-    """Median seconds per vote, over interleaved rounds after one to warm up."""
-    runners = contestants(name, votes, grid, toolbox)
-    times: dict[str, list[float]] = {key: [] for key in runners}
-    for number in range(rounds + 1):
-        for key, runner in runners.items():
-            spent = runner()
-            if number:
-                times[key].append(spent)
-    return {key: statistics.median(values) for key, values in times.items()}
+def measure(name: str, grid: float | None, rounds: int, toolbox: Toolbox | None) -> list[dict[str, float]]:
+    """Seconds per vote in each round, after one to warm up."""
+    runners = contestants(name, grid, toolbox)
+    return [{key: runner() for key, runner in runners.items()} for _ in range(rounds + 1)][1:]
 
 
-def row(name: str, grid: float | None, seconds: dict[str, float]) -> str:
+def row(name: str, grid: float | None, rounds: list[dict[str, float]]) -> str:
     """One line of the table."""
-    t = min(seconds["together"], seconds["side"])
+
+    def median(value: Callable[[dict[str, float]], float]) -> float:
+        return statistics.median(value(seconds) for seconds in rounds)
+
+    def bare(seconds: dict[str, float]) -> float:
+        return min(seconds["together"], seconds["side"])
+
     cores = torch.get_num_threads()
-    limit = (cores * t + seconds["draw"]) / cores
-    cells = [
-        f"{name}, {'grid 1/255' if grid else 'float'}",
-        f"{1e6 * seconds['together']:.1f}",
-        f"{1e6 * seconds['side']:.1f}",
-        f"{1e6 * seconds['draw']:.1f}",
-        f"{1e6 * seconds['certify']:.1f}",
-        f"{t / seconds['certify']:.2f}",
-        f"{limit / seconds['certify']:.2f}",
-        f"{t / seconds['shared']:.2f}",
-        f"{seconds['loop'] / seconds['certify']:.2f}",
+    ratios: list[Callable[[dict[str, float]], float]] = [
+        lambda s: bare(s) / s["certify"],
+        lambda s: (bare(s) + s["draw"] / cores) / s["certify"],
+        lambda s: (bare(s) + s["draw, busy"]) / s["certify"],
+        lambda s: bare(s) / s["shared"],
+        lambda s: s["loop"] / s["certify"],
     ]
-    cells += [f"{seconds[key] / seconds['certify']:.2f}" for key in ("toolbox", "toolbox, batch 200") if key in seconds]
+    if "toolbox" in rounds[0]:
+        ratios += [lambda s: s["toolbox"] / s["certify"], lambda s: s["toolbox, batch 200"] / s["certify"]]
+    times = [f"{1e6 * median(itemgetter(key)):.1f}" for key in ("together", "side", "draw", "certify", "shared")]
+    cells = [f"{name}, {'grid 1/255' if grid else 'float'}", *times, *(f"{median(ratio):.2f}" for ratio in ratios)]
     return "| " + " | ".join(cells) + " |"
 
 
@@ -228,17 +249,17 @@ def main() -> None:
         "bare, side by side (µs)",
         "draw (core-µs)",
         "certify (µs)",
+        "shared (µs)",
         "certify/bare",
     ]
-    head += ["certify/limit", "shared/bare", "over loop"] + (
+    head += ["certify/limit", "certify/limit, busy", "shared/bare", "over loop"] + (
         ["over toolbox", "over toolbox, batch 200"] if toolbox else []
     )
     print(f"{torch.get_num_threads()} threads; µs per vote; ratios above 1 mean that certify is faster\n")
     print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")
     for name in arguments.networks:
-        votes = NETWORKS[name][2]
         for grid in (None, 1 / 255):
-            print(row(name, grid, measure(name, votes, grid, arguments.rounds, toolbox)), flush=True)
+            print(row(name, grid, measure(name, grid, arguments.rounds, toolbox)), flush=True)
     print(f"\npeak memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
     growth()
 

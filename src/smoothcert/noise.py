@@ -16,7 +16,7 @@ from smoothcert.maths import FloatArray
 from smoothcert.seeds import TorchDraws
 
 LARGEST_STEP = 2.0**23
-PART = 2**16  # numbers drawn at a time; part of what a key stands for, so it never changes
+PART = 2**18  # numbers drawn at a time; part of what a key stands for, so it never changes
 OFF_GRID = 1e-3  # in steps of the grid; float32 pixels k/255 are within 2e-5
 
 
