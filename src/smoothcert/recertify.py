@@ -38,6 +38,11 @@ def recertify(run: Path | str, out: Path | str, changes: Mapping[str, Any]) -> i
         facts, seconds, records = store.facts(), store.seconds(), list(store.records())
         if not records:
             raise RunError(f"{run} holds no records yet; certify some inputs into it first")
+        if "memory" in facts["configuration"]:
+            raise SettingError(
+                f"the certificates of {run} were settled by a memory, which rests on more than votes; they cannot be judged "
+                "again from the log: certify anew"
+            )
         old = plan_of(facts["configuration"])
         new = replace(old, **changes)
         _check_support(old, new, records)
