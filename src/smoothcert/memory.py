@@ -203,8 +203,11 @@ class Memory:
                 found["owner"] = "nobody"
             for name, value in given.items():
                 if found[name] not in (None, value):
+                    there, here = str(found[name]).split(", "), str(value).split(", ")
                     raise RunError(
-                        f"the memory {self._file.name} is of another {name}: {found[name]} there, {value} here; its "
+                        f"the memory {self._file.name} is of another {name}: "
+                        f"{', '.join(part for part in there if part not in here)} there, "
+                        f"{', '.join(part for part in here if part not in there)} here; its "
                         "promises would be kept wrongly. Give another file, or the settings it was begun with"
                     )
             self._file.describe({name: value for name, value in given.items() if found[name] is None})

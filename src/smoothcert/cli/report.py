@@ -42,7 +42,7 @@ def command(
     if json:
         print(jsonlib.dumps([summary(line, chosen) for line in lines]))
     else:
-        compared = (envelopes(lines, chosen), best_of_all(lines), supersets(runs, lines))
+        compared = (envelopes(lines, chosen), best_of_all(lines), supersets(lines))
         sheets = [main_sheet(lines, chosen), *(sheet for sheet in compared if sheet is not None)]
         for sheet in sheets:
             output.print(to_rich(sheet))

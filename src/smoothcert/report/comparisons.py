@@ -10,6 +10,7 @@ from pathlib import Path
 
 from smoothcert.certificates import weakest
 from smoothcert.maths.geometry import round_down
+from smoothcert.metrics.curves import counts
 from smoothcert.metrics.score import envelope
 from smoothcert.metrics.supersets import best_share, certified_region, superset_share
 from smoothcert.recertify import scale_of
@@ -37,26 +38,26 @@ def envelopes(lines: Sequence[Line], radii: Sequence[float]) -> Sheet | None:
     return Sheet("envelope over sigmas: certified accuracy in % at radius", header, tuple(rows), note) if rows else None
 
 
-def supersets(directories: Sequence[Path | str], lines: Sequence[Line]) -> Sheet | None:
+def supersets(lines: Sequence[Line]) -> Sheet | None:
     """For each ordered pair of lines on the same data: on how many common inputs the first certifies a superset."""
-    places = dict(zip(dict.fromkeys(line.name for line in lines), directories, strict=True))
     rows = []
     with ExitStack() as stack:
-        stores = {name: stack.enter_context(open_run(place)) for name, place in places.items()}
+        stores = {
+            place: stack.enter_context(open_run(place)) for place in dict.fromkeys(line.directory for line in lines)
+        }
         for one, other in permutations(lines, 2):
             if _setting(one, "data") != _setting(other, "data") or one.name == other.name:
                 continue
-            pairs = list(_indices(one, other))
-            share = superset_share(zip(_regions(one, stores, pairs), _regions(other, stores, pairs), strict=True))
+            common = _common([one, other])
+            if not common:
+                continue
+            share = superset_share(zip(_regions(one, stores, common), _regions(other, stores, common), strict=True))
             label = weakest([one.soundness, other.soundness]).value
-            if pairs:
-                rows.append((f"{one.name} ⊇ {other.name}", label, str(len(pairs)), round_down(100 * share, 1)))
-    note = "share of the common inputs; an input that is wrong or abstained certifies nothing"
-    return (
-        Sheet("supersets (ANCER, Definition 1)", ("regions", "label", "inputs", "%"), tuple(rows), note)
-        if rows
-        else None
-    )
+            shares = map(_percent, (share, _nothing([one, other], common)))
+            rows.append((f"{one.name} ⊇ {other.name}", label, str(len(common)), *shares))
+    header = ("regions", "label", "inputs", "superset, %", "where neither certifies, %")
+    note = "shares of the common inputs; a wrong answer certifies nothing, and nothing is contained in everything"
+    return Sheet("supersets (ANCER, Definition 1)", header, tuple(rows), note) if rows else None
 
 
 def best_of_all(lines: Sequence[Line]) -> Sheet | None:
@@ -65,15 +66,23 @@ def best_of_all(lines: Sequence[Line]) -> Sheet | None:
     for line in lines:
         others = [o for o in lines if o is not line and _setting(o, "data") == _setting(line, "data")]
         others = [o for o in others if o.records[0].norm == line.records[0].norm and o.name != line.name]
-        if others:
-            rivals = [o.records for o in others]
-            shares = [
-                best_share(line.records, rivals, value) for value in (attrgetter("radius"), attrgetter("proxy_radius"))
-            ]
-            label = weakest([line.soundness, *(o.soundness for o in others)]).value
-            if not any(share != share for share in shares):
-                rows.append((line.name, label, str(len(others)), *(round_down(100 * share, 1) for share in shares)))
-    header = ("run", "label", "rivals", "radius is best, %", "proxy radius is best, %")
+        common = _common([line, *others])
+        if not others or not common:
+            continue
+        rivals = [o.records for o in others]
+        shares = [best_share(line.records, rivals, attrgetter(name)) for name in ("radius", "proxy_radius")]
+        label = weakest([line.soundness, *(o.soundness for o in others)]).value
+        cells = map(_percent, (*shares, _nothing([line, *others], common)))
+        rows.append((line.name, label, str(len(others)), str(len(common)), *cells))
+    header = (
+        "run",
+        "label",
+        "rivals",
+        "inputs",
+        "radius is best, %",
+        "proxy radius is best, %",
+        "where none certifies, %",
+    )
     return Sheet("at least as large as all others (ANCER, Tables 4 and 5)", header, tuple(rows)) if rows else None
 
 
@@ -86,14 +95,23 @@ def _setting(line: Line, name: str) -> object:
     return line.facts.get("configuration", {}).get(name)
 
 
-def _indices(one: Line, other: Line) -> Iterator[int]:
-    known = {record.index for record in other.records}
-    return (record.index for record in one.records if record.index in known)
+def _common(lines: Sequence[Line]) -> set[int]:
+    """The inputs that all lines hold."""
+    return set.intersection(*({record.index for record in line.records} for line in lines))
 
 
-def _regions(line: Line, stores: dict[str, SqliteStore], indices: Sequence[int]) -> Iterator[Region | None]:
+def _nothing(lines: Sequence[Line], common: set[int]) -> float:
+    """The share of these inputs on which no line certifies anything."""
+    return 1 - len(common & {r.index for line in lines for r in line.records if counts(r)}) / len(common)
+
+
+def _percent(share: float) -> str:
+    return round_down(100 * share, 1)
+
+
+def _regions(line: Line, stores: dict[Path, SqliteStore], indices: set[int]) -> Iterator[Region | None]:
     """One region at a time, since an array per input may be large."""
-    wanted, store = set(indices), stores[line.name]
-    for record in line.records:
-        if record.index in wanted:
+    store = stores[line.directory]
+    for record in line.records:  # by index, so that two lines go together
+        if record.index in indices:
             yield certified_region(record, scale_of(record, store), line.facts["shape"])

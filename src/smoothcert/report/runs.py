@@ -22,6 +22,7 @@ class Line:
     records: tuple[Record, ...]
     seconds: tuple[float, ...]
     facts: dict[str, Any]
+    directory: Path = Path()
 
     @property
     def noise(self) -> str:
@@ -54,7 +55,9 @@ def read_lines(directories: Sequence[Path | str]) -> list[Line]:
         worth = {r.index: weakest([r.soundness, Soundness.MEMORY]) if settled else r.soundness for r in records}
         for soundness in sorted(set(worth.values()), key=list(Soundness).index):
             own = tuple(record for record in records if worth[record.index] == soundness)
-            lines.append(Line(name, soundness, own, tuple(seconds[record.index] for record in own), facts))
+            lines.append(
+                Line(name, soundness, own, tuple(seconds[record.index] for record in own), facts, Path(directory))
+            )
     return lines
 
 
