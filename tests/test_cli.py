@@ -110,7 +110,7 @@ class TestJourney:
         assert text.splitlines()[0].split() == ["index", "truth", "answer", "from"]
         table, _ = cli("report", "runs/a", "runs/b", "--out", "both")
         assert "a ⊇ b" in table
-        assert (folder / "both/tables.csv").read_text().startswith("certified accuracy")
+        assert (folder / "both/tables.csv").read_text().startswith('"certified accuracy')
         assert (folder / "both/tables.tex").read_text().count("table}") == 6
         wrong = {
             "another owner: scale 0.25 there": ("predict", "--model", model, "--sigma", 0.5, "--memory", "m.sqlite"),
