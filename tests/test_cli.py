@@ -95,6 +95,34 @@ class TestJourney:
         text, _ = cli("predict", "--model", model, "--sigma", 0.25, "--limit", 1)
         assert text.splitlines()[0].split() == ["index", "truth", "answer"]
 
+    def test_memory(self, cli: Cli, model: Path, folder: Path) -> None:
+        flags = ("--model", model, "--sigma", 0.25)
+        cli("certify", *flags, *QUICK, "--memory", "--out", "runs/a")
+        cli("certify", *flags, *QUICK, "--out", "runs/b", "--memory", "m.sqlite")
+        assert (folder / "m.sqlite").is_file()
+        cli("certify", "--config", "runs/a/run.toml", "--out", "runs/c")
+        rows = json.loads(cli("report", "runs/a", "runs/b", "runs/c", "--json")[0])
+        assert [(row["label"], row["inputs"]) for row in rows] == [("memory", 3)] * 3
+        for place in ("runs/a", "runs/a/results.sqlite", "m.sqlite"):
+            answers = json.loads(cli("predict", *flags, "--limit", 2, "--memory", place, "--json")[0])
+            assert [row["from"] for row in answers] == ["memory", "memory"]
+        text, _ = cli("predict", *flags, "--limit", 1, "--memory", "m.sqlite")
+        assert text.splitlines()[0].split() == ["index", "truth", "answer", "from"]
+        table, _ = cli("report", "runs/a", "runs/b", "--out", "both")
+        assert "a ⊇ b" in table
+        assert (folder / "both/tables.csv").read_text().startswith('"certified accuracy')
+        assert (folder / "both/tables.tex").read_text().count("table}") == 6
+        wrong = {
+            "another owner: scale 0.25 there": ("predict", "--model", model, "--sigma", 0.5, "--memory", "m.sqlite"),
+            "needs a value here": ("predict", *flags, "--memory"),
+            "there is no memory at nope": ("predict", *flags, "--memory", "nope"),
+            "not convex": ("certify", *flags, *QUICK, "--norm", 0.5, "--memory", "--out", "runs/d"),
+            "memory: settled there, None here": ("certify", *flags, *QUICK, "--out", "runs/a"),
+        }
+        for message, arguments in wrong.items():
+            assert message in cli(*arguments, status=2)[1]
+        assert sorted(path.name for path in (folder / "runs").iterdir()) == ["a", "b", "c"]
+
     def test_train_then_certify(self, cli: Cli, folder: Path) -> None:
         _, notes = cli("train", "--model", "mlp", "--sigma", 0.3, "--epochs", 1, "--limit", 200, "--out", "net")
         assert "epoch 1/1" in notes

@@ -27,6 +27,7 @@ ORDER = [
     ["store"],
     ["shelf"],
     ["memory"],
+    ["settling"],
     ["recertify"],
     ["metrics"],
     ["report"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from smoothcert.certificates import Certificate, Soundness
 from smoothcert.errors import InputError, RunError, SettingError
 from smoothcert.maths.geometry import p_norm
 from smoothcert.memory import Memory
+from smoothcert.promises import Promise
 from smoothcert.regions import Region
 
 BOUND = Bound(0.9, 0.001, 100)
@@ -101,6 +103,29 @@ def test_no_two_promises_contradict(shape: str) -> None:
             taken += given.label != asked.label
             cut += given.region.radius < asked.region.radius and given.label == asked.label
     assert min(compared, cut, taken) > 100  # the conflicts were real
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+def test_resumed_equals_unbroken(shape: str, tmp_path: Path) -> None:
+    """Stopped anywhere, the last certificate settled a second time: the same results and the same promises."""
+    rng = np.random.default_rng(29)
+    for number in range(HISTORIES):
+        items, stop = history(rng, SHAPES[shape], 8, int(rng.integers(1, 5))), int(rng.integers(1, 8))
+        whole, path = Memory(), tmp_path / f"{number}.sqlite"
+        unbroken = settle_all(whole, items)
+        with Memory.open(path) as memory:
+            resumed = settle_all(memory, items[:stop])
+        with Memory.open(path) as memory:
+            resumed[stop - 1 :] = settle_all(memory, items[stop - 1 :], stop - 1)
+            assert [told(c) for c in resumed] == [told(c) for c in unbroken]
+            pairs = zip(memory.promises(), whole.promises(), strict=True)
+            assert all(a.index == b.index and told(a) == told(b) for a, b in pairs)
+
+
+def told(given: Certificate | Promise) -> tuple[object, ...]:
+    region = given.region
+    return given.label, given.soundness, None if region is None else (region.radius, region.center.tolist())
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -210,10 +235,10 @@ def test_what_a_settled_certificate_is_worth(before: str, own: str, taken: str) 
 def test_abstentions() -> None:
     memory = Memory()
     abstention = certificate(None, None, 0.0)
-    assert memory.settle(abstention, center=[5.0]) is abstention
-    assert len(memory) == 0
+    outside = memory.settle(abstention, center=[5.0])
+    assert (outside.label, outside.region, outside.soundness, len(memory)) == (None, None, "memory", 0)
     memory.settle(certificate(2, [0.0], 1.0))
-    assert memory.settle(abstention, center=[5.0]) is abstention
+    assert memory.settle(abstention, center=[5.0]).label is None
     answered = memory.settle(abstention, center=[0.5])
     assert (answered.label, answered.radius, answered.soundness, len(memory)) == (2, 0.0, "memory", 1)
     assert answered.region is not None

@@ -101,6 +101,7 @@ class CertifySettings(Section):
     precision: str = "float32"
     compiled: bool = False
     device: str = "cpu"
+    memory: str | None = None  # "run" is the run directory
 
 
 class TrainSection(Section):

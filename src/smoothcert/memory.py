@@ -42,9 +42,10 @@ class Memory:
     (0, 1, None)
     """
 
-    def __init__(self, path: Path | str | None = None) -> None:
+    def __init__(self, path: Path | str | None = None, *, create: bool = True) -> None:
         self._lock = threading.RLock()
-        self._file = MemoryFile(None if path is None else Path(path))
+        self.path = None if path is None else Path(path)
+        self._file = MemoryFile(self.path, create=create)
         self._shelf = Shelf(lambda position: self._file.at(position + 1).region)
         try:
             self._refresh()
@@ -54,17 +55,23 @@ class Memory:
 
     @classmethod
     def open(
-        cls, path: Path | str, *, dim: int | None = None, norm: float | None = None, owner: str | None = None
+        cls,
+        path: Path | str,
+        *,
+        dim: int | None = None,
+        norm: float | None = None,
+        owner: str | None = None,
+        create: bool = True,
     ) -> Memory:
-        """The memory in this file, made if it is missing; the file may be a run's results.
+        """The memory in this file, made if it is missing and ``create``; the file may be a run's results.
 
-        dim, norm and owner (a run's id) bind a new memory; an existing one must agree with those that are given.
+        dim, norm and owner are those of ``bind``.
         """
         if norm is not None:
             check_convex(norm)
-        memory = cls(path)
+        memory = cls(path, create=create)
         try:
-            memory._bind({"dim": dim, "norm": None if norm is None else str(float(norm)), "owner": owner})
+            memory.bind(dim=dim, norm=norm, owner=owner)
         except BaseException:
             memory.close()
             raise
@@ -89,6 +96,10 @@ class Memory:
         """Every promise, in the order in which they were made."""
         return self._file.after(0)
 
+    def indices(self, run: str = "") -> set[int]:
+        """The inputs of a run for which a promise was made."""
+        return self._file.indices(run)
+
     def answer(self, x: ArrayLike) -> int | None:
         """The label promised at this input, without asking the model; None where nothing was promised."""
         with self._lock:
@@ -97,7 +108,7 @@ class Memory:
             return self._shelf.label(inside[0]) if inside else None
 
     def settle(
-        self, certificate: Certificate, *, index: int | None = None, center: ArrayLike | None = None
+        self, certificate: Certificate, *, index: int | None = None, center: ArrayLike | None = None, run: str = ""
     ) -> Certificate:
         """The certificate that may be given out, after it has been made a promise that contradicts no earlier one.
 
@@ -105,8 +116,8 @@ class Memory:
         said otherwise, the region becomes its largest copy inside the one with most room; 2. else it shrinks until it
         touches no region of another label; 3. it is stored, even as a point. An abstention carries no region, so give
         its ``center``: inside a stored region it gets that label, for the point alone (the model vouches for no
-        more); outside, it is returned as it is, and nothing is stored. An ``index`` that was settled before gets its
-        first result again.
+        more); outside, it stays an abstention, and nothing is stored. An ``index`` that ``run`` settled before gets
+        its first result again.
 
         Soundness: ``frozen`` becomes ``memory``. ``global`` stays while the label is the model's own (part of a
         region on which the fixed classifier is constant); an answer taken over from a stored region is ``memory``, has
@@ -119,18 +130,18 @@ class Memory:
             self._refresh()
             point = self._point(point)
             self._check_norm(certificate.region)
-            done = None if index is None else self._file.of(index)
+            done = None if index is None else self._file.of(run, index)
             if done is not None:
                 return given_before(done, point)
             inside = self._shelf.containing(point)
             label = self._shelf.label(inside[0]) if inside else certificate.label
             if label is None:
-                return certificate
+                return replace(certificate, soundness=worth_once_settled(certificate.soundness))
             if certificate.region is None:
                 source = self._file.at(inside[0] + 1)
                 return taken_over(certificate, source, Region(point, np.array(1.0), 0.0, source.region.norm))
             settled = self._conclude(certificate, certificate.region, label, inside)
-            self._store(settled, index)
+            self._store(settled, run, index)
             return settled
 
     def settle_answer(self, x: ArrayLike, label: int) -> int:
@@ -158,9 +169,9 @@ class Memory:
         kept = region.resized(min(region.radius, room * (1 - MARGIN)))
         return taken_over(certificate, self._file.at(where + 1), kept)
 
-    def _store(self, settled: Certificate, index: int | None) -> None:
+    def _store(self, settled: Certificate, run: str, index: int | None) -> None:
         """Step 3."""
-        promise = promise_of(settled, len(self._shelf) + 1, index)
+        promise = promise_of(settled, len(self._shelf) + 1, run, index)
         if promise.sequence == 1:
             self._file.describe({"dim": promise.region.dim})
         self._file.add(promise)  # _refresh will find it there, once it is kept
@@ -175,10 +186,16 @@ class Memory:
                 )
             self._shelf.add(promise.label, promise.region)
 
-    def _bind(self, asked: dict[str, Any]) -> None:
-        """Agree with the file on what its promises have in common, or refuse it."""
+    def bind(self, *, dim: int | None = None, norm: float | None = None, owner: str | None = None) -> None:
+        """Agree on what all promises have in common, or refuse: a new memory takes it over, an old one must agree.
+
+        owner is the deployed classifier, in words: promises are kept by answering in its place.
+        """
+        if norm is not None:
+            check_convex(norm)
+        asked = {"dim": dim, "norm": None if norm is None else str(float(norm)), "owner": owner}
         with self._lock, self._file.transaction():
-            found = {"dim": None, "norm": None, "owner": None} | self._file.facts()
+            found: dict[str, Any] = {"dim": None, "norm": None, "owner": None} | self._file.facts()
             given = {name: value for name, value in asked.items() if value is not None}
             if found["norm"] is None and len(self._shelf):
                 found["norm"] = " and ".join(str(norm) for norm in sorted(self._shelf.norms))
@@ -186,8 +203,11 @@ class Memory:
                 found["owner"] = "nobody"
             for name, value in given.items():
                 if found[name] not in (None, value):
+                    there, here = str(found[name]).split(", "), str(value).split(", ")
                     raise RunError(
-                        f"the memory {self._file.name} is of another {name}: {found[name]} there, {value} here; its "
+                        f"the memory {self._file.name} is of another {name}: "
+                        f"{', '.join(part for part in there if part not in here)} there, "
+                        f"{', '.join(part for part in here if part not in there)} here; its "
                         "promises would be kept wrongly. Give another file, or the settings it was begun with"
                     )
             self._file.describe({name: value for name, value in given.items() if found[name] is None})

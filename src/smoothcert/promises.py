@@ -21,9 +21,10 @@ RULE = "memory"  # the rule of an answer that was taken over from a stored regio
 
 @dataclass(frozen=True, eq=False)
 class Promise:
-    """Every later query in region gets label. sequence counts from 1; index is the input's, None if it had none."""
+    """Every later query in region gets label. sequence counts from 1; index is the input's in run, None if it had none."""
 
     sequence: int
+    run: str
     index: int | None
     label: int
     region: Region
@@ -31,13 +32,13 @@ class Promise:
     details: dict[str, Any]  # the rest of the certificate
 
 
-def promise_of(certificate: Certificate, sequence: int, index: int | None) -> Promise:
+def promise_of(certificate: Certificate, sequence: int, run: str, index: int | None) -> Promise:
     """A settled certificate as the promise with this number."""
     assert certificate.label is not None
     assert certificate.region is not None
     details: dict[str, Any] = {"bound": asdict(certificate.bound), "rule": certificate.rule}
     details |= {"upper": certificate.upper, "estimate": certificate.estimate}
-    return Promise(sequence, index, certificate.label, certificate.region, certificate.soundness, details)
+    return Promise(sequence, run, index, certificate.label, certificate.region, certificate.soundness, details)
 
 
 def center_of(certificate: Certificate, center: ArrayLike | None) -> FloatArray:
@@ -91,9 +92,7 @@ def taken_over(certificate: Certificate, source: Promise, kept: Region) -> Certi
 def given_before(promise: Promise, point: FloatArray) -> Certificate:
     """The certificate that this index got the first time, exactly."""
     if not np.array_equal(np.ravel(promise.region.center), point):
-        raise RunError(
-            f"index {promise.index} was settled with another input; give every input of a memory its own index"
-        )
+        raise RunError(f"index {promise.index} was settled with another input; give every input of a run its own index")
     details = promise.details
     return Certificate(
         label=promise.label,

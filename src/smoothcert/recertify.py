@@ -16,6 +16,7 @@ from smoothcert.certificates import Ballot, Soundness, conclude
 from smoothcert.errors import RunError, SettingError, look_up
 from smoothcert.estimators import ESTIMATORS, Plan, Randomized
 from smoothcert.laws import law_named
+from smoothcert.maths import FloatArray
 from smoothcert.records import Record, record_of
 from smoothcert.store import RESULTS, SqliteStore, open_run
 from smoothcert.votes import Votes
@@ -38,6 +39,11 @@ def recertify(run: Path | str, out: Path | str, changes: Mapping[str, Any]) -> i
         facts, seconds, records = store.facts(), store.seconds(), list(store.records())
         if not records:
             raise RunError(f"{run} holds no records yet; certify some inputs into it first")
+        if "memory" in facts["configuration"]:
+            raise SettingError(
+                f"the certificates of {run} were settled by a memory, which rests on more than votes; they cannot be judged "
+                "again from the log: certify anew"
+            )
         old = plan_of(facts["configuration"])
         new = replace(old, **changes)
         _check_support(old, new, records)
@@ -93,14 +99,17 @@ def _check_support(old: Plan, new: Plan, records: Sequence[Record]) -> None:
         )
 
 
+def scale_of(record: Record, store: SqliteStore) -> FloatArray:
+    """The scale of a record's region: what its draws were multiplied by, which off the grid are float32 numbers."""
+    scale = np.array(record.scale) if isinstance(record.scale, float) else store.get(record.scale)
+    return scale if record.domain.startswith("grid") else scale.astype(np.float32).astype(float)
+
+
 def judge_again(
     record: Record, plan: Plan, shape: Sequence[int], store: SqliteStore, norm: float | None = None
 ) -> Record:
     """The record of the same votes by another plan, or in another norm."""
     norm = record.norm if norm is None else norm
-    scale = np.array(record.scale) if isinstance(record.scale, float) else store.get(record.scale)
-    if not record.domain.startswith("grid"):
-        scale = scale.astype(np.float32).astype(float)  # what the draws were multiplied by
     selection = Votes(np.array([[record.selection]]), np.array([[record.selection_invalid]]))
     estimation = Votes(np.array([record.estimation]), np.array([record.estimation_invalid]))
     ballot = Ballot(selection, estimation)
@@ -109,7 +118,7 @@ def judge_again(
         plan=plan,
         law=law_named(record.law),
         center=np.broadcast_to(0.0, tuple(shape)),  # only its size matters here: a record keeps no center
-        scale=scale,
+        scale=scale_of(record, store),
         norm=norm,
         soundness=record.soundness,
         uniform=record.uniform,

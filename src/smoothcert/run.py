@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+import math
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,10 +18,13 @@ import torch
 from torch import Tensor
 
 import smoothcert
+from smoothcert.certificates import Certificate
 from smoothcert.data.base import Dataset
 from smoothcert.errors import RunError, SettingError
-from smoothcert.models import fingerprint
+from smoothcert.maths.overlap import check_convex
+from smoothcert.memory import Memory
 from smoothcert.records import Parameter, Record, record_of
+from smoothcert.settling import check_kept, memory_file, run_name
 from smoothcert.smoother import Batch, Poll, Smoother
 from smoothcert.store import RESULTS, SqliteStore
 
@@ -39,22 +43,12 @@ class Progress:
 def describe(smoother: Smoother, dataset: Dataset) -> Facts:
     """All that changes a number: the run's configuration, whose hash is its name."""
     return {
-        "model": fingerprint(smoother.model),
+        **smoother.identity,
         "data": dataset.fingerprint(),
-        "law": str(smoother.noise.law),
-        "scale": _parameter_fact(smoother.noise.scale),
-        "loc": _parameter_fact(smoother.noise.loc),
-        "domain": smoother.noise.domain,
-        "tuner": smoother.tuner.name,
         "norm": str(smoother.norm),
         "select": smoother.select,
         **json.loads(json.dumps(asdict(smoother.plan))),
-        "seed": smoother.seed,
         "shared_noise": smoother.pollster.shared_noise,
-        "channels_last": smoother.pollster.channels_last,
-        "dtype": smoother.precision,
-        "compiled": smoother.compiled,
-        "device": smoother.device.type,
         "smoothcert": smoothcert.__version__,
         "torch": torch.__version__,
         "numpy": np.__version__,
@@ -72,11 +66,15 @@ def certify_all(
     rows: int = 64,
     notes: Mapping[str, Any] | None = None,
     progress: Callable[[Progress], None] | None = None,
+    memory: Path | str | None = None,
 ) -> Path:
     """Certify the chosen inputs of a data set into a run directory, leaving out what it already holds.
 
     The records do not depend on ``rows`` (inputs taken in at once), on interruptions or on the order of calls. A
     directory that holds another configuration is refused. ``notes`` (a command, a file's name) are kept beside it.
+
+    ``memory`` settles every certificate, in the order of the indices: a file of its own, which runs of one classifier
+    may share, or the run directory itself; by default the smoother's own, if it has one.
     """
     chosen = list(range(len(dataset)) if indices is None else indices)
     if len(set(chosen)) != len(chosen):
@@ -85,19 +83,22 @@ def certify_all(
         raise SettingError(
             "noise with a row per input belongs to one batch, not to a data set; give one scale for all, or a tuner"
         )
-    facts = describe(smoother, dataset)
-    directory = Path(directory)
-    with _opened(directory, facts) as store:
+    facts, directory = describe(smoother, dataset), Path(directory)
+    with _opened_both(smoother, dataset, directory, facts, memory) as (store, settler):
         asked = sorted({*store.facts().get("subset", []), *chosen})
         store.describe(
             {"notes": dict(notes or {}), "subset": asked, "classes": dataset.classes, "shape": list(dataset.shape)}
         )
         known = store.indices()
-        left = [index for index in chosen if index not in known]
+        left = [index for index in (chosen if settler is None else sorted(chosen)) if index not in known]
         done, votes = len(chosen) - len(left), 0
         batches = (left[start : start + rows] for start in range(0, len(left), rows))
         for poll in smoother.polls(_loaded(dataset, indices) for indices in batches):
-            record = record_poll(smoother, poll, dataset.truths([poll.index])[0], store)
+            certificate = smoother.conclude(poll)
+            if settler is not None:
+                center = poll.noise.center_of(poll.x)
+                certificate = settler.settle(certificate, index=poll.index, center=center, run=run_name(facts))
+            record = record_poll(smoother, poll, certificate, dataset.truths([poll.index])[0], store)
             store.append(record, poll.seconds)
             done, votes = done + 1, votes + record.trials + sum(record.selection)
             if progress is not None:
@@ -109,14 +110,16 @@ def _loaded(dataset: Dataset, indices: Sequence[int]) -> Batch:
     return Batch(torch.from_numpy(dataset.inputs(indices)), indices, dataset.truths(indices))
 
 
-def record_poll(smoother: Smoother, poll: Poll, truth: int | None, store: SqliteStore) -> Record:
-    """The record of one input's votes; per-coordinate noise goes into the store by its hash."""
+def record_poll(
+    smoother: Smoother, poll: Poll, certificate: Certificate, truth: int | None, store: SqliteStore
+) -> Record:
+    """The record of one input's votes and the certificate given out; per-coordinate noise goes into the store by its hash."""
 
     def parameter(value: Tensor) -> Parameter:
         return float(value) if value.ndim == 0 else store.put(value.cpu().numpy())
 
     return record_of(
-        smoother.conclude(poll),
+        certificate,
         poll.ballot,
         index=poll.index,
         truth=truth,
@@ -129,13 +132,40 @@ def record_poll(smoother: Smoother, poll: Poll, truth: int | None, store: Sqlite
     )
 
 
-def _parameter_fact(value: Tensor) -> Parameter:
-    return float(value) if value.ndim == 0 else fingerprint_of(value)
+@contextmanager
+def _opened_both(
+    smoother: Smoother, dataset: Dataset, directory: Path, facts: Facts, place: Path | str | None
+) -> Iterator[tuple[SqliteStore, Memory | None]]:
+    """The run's store and its memory, if any; what is wrong with an existing memory is said before a run is made."""
+    own = smoother.memory
+    if own is not None and place is not None:
+        raise SettingError(f"the smoother has a memory, and memory={place} names another; give one of them")
+    if own is not None and own.path is None:
+        raise SettingError(
+            "the smoother's memory ends with this program, and the records of a run do not; "
+            "give Memory.open(path), or certify_all(…, memory=directory)"
+        )
+    with ExitStack() as stack:
+        if own is None and place is None:
+            yield stack.enter_context(_opened(directory, facts)), None
+            return
+        facts["memory"] = "settled"
+        inside = place is not None and Path(place).resolve() == directory.resolve()
 
+        def opened(path: Path, create: bool) -> Memory:
+            dim, norm = math.prod(dataset.shape), smoother.norm
+            return stack.enter_context(Memory.open(path, dim=dim, norm=norm, owner=smoother.name, create=create))
 
-def fingerprint_of(value: Tensor) -> str:
-    """SHA-256 of a tensor's shape and content."""
-    return hashlib.sha256(str(tuple(value.shape)).encode() + value.cpu().numpy().tobytes()).hexdigest()
+        check_convex(smoother.norm)
+        memory = own
+        if place is not None and not inside and Path(place).exists():
+            memory = opened(memory_file(place), create=False)
+        store = stack.enter_context(_opened(directory, facts))
+        if memory is None:
+            assert place is not None
+            memory = opened(directory / RESULTS if inside else Path(place), create=True)
+        check_kept(memory, run_name(facts), store.records(), directory)
+        yield store, memory
 
 
 def _opened(directory: Path, facts: Facts) -> SqliteStore:

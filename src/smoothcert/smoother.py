@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,10 +20,13 @@ from smoothcert.certificates import Ballot, Certificate, Soundness, conclude
 from smoothcert.errors import InputError, SettingError, look_up
 from smoothcert.estimators import Plan, Randomized, Rivals, Target, estimator_for
 from smoothcert.maths import FloatArray, IntArray
+from smoothcert.memory import Memory
 from smoothcert.models.adapters import as_classifier
+from smoothcert.models.fingerprint import fingerprint
 from smoothcert.noise import Noise
 from smoothcert.polling import Count, Pollster, make_fixed
 from smoothcert.radius import check_norm, proved_radius
+from smoothcert.records import Parameter
 from smoothcert.seeds import Stage, draws_for
 from smoothcert.tuners.base import Tuner
 from smoothcert.tuners.fixed import Fixed
@@ -61,7 +65,8 @@ class Smoother(nn.Module):
     group_sequential, union, betting or randomized. rivals: "rest" bounds the class alone, "runner_up" its strongest rival
     too. shared_noise: all inputs see the same draws; each certificate is as sure, but they are no longer independent.
     workers: blocks in flight at once, on the CPU each on one thread, by default as many as torch has threads; give 1 for a
-    callable that must not be called twice at once. No number depends on it.
+    callable that must not be called twice at once. No number depends on it. memory: keeps what was promised, for noise
+    that is chosen per input; it then belongs to this classifier.
 
     >>> _ = torch.manual_seed(0)
     >>> smoothed = Smoother(nn.Linear(4, 3).eval(), Noise.isotropic("gaussian", sigma=0.1), estimator="fixed", estimate=2_000)
@@ -86,6 +91,7 @@ class Smoother(nn.Module):
         seed: int = 0,
         block: int = 200,
         tuner: Tuner | None = None,
+        memory: Memory | None = None,
         device: torch.device | str = "cpu",
         workers: int | None = None,
         shared_noise: bool = False,
@@ -126,6 +132,31 @@ class Smoother(nn.Module):
             channels_last=channels_last,
             autocast=look_up("precision", precision, PRECISIONS),
         )
+        self.memory = memory
+        if memory is not None:
+            memory.bind(norm=self.norm, owner=self.name)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """All that the deployed classifier depends on, its inputs and the votes aside."""
+        return {
+            "model": fingerprint(self.model),
+            "law": str(self.noise.law),
+            "scale": _parameter_fact(self.noise.scale),
+            "loc": _parameter_fact(self.noise.loc),
+            "domain": self.noise.domain,
+            "tuner": self.tuner.name,
+            "seed": self.seed,
+            "channels_last": self.pollster.channels_last,
+            "dtype": self.precision,
+            "compiled": self.compiled,
+            "device": self.device.type,
+        }
+
+    @property
+    def name(self) -> str:
+        """The identity in one line: what a memory belongs to."""
+        return ", ".join(f"{name} {str(value)[:16]}" for name, value in self.identity.items())
 
     def forward(self, x: Tensor) -> Tensor:
         """Class probabilities averaged over ``forward_draws`` noisy copies, differentiable in x: (batch, classes).
@@ -139,21 +170,41 @@ class Smoother(nn.Module):
     def predict(self, x: Tensor, first_index: int = 0, *, votes: int | None = None) -> list[int | None]:
         """The smoothed classifier's answer per input, or None where the votes (``select`` by default) cannot tell.
 
-        Each answer is wrong with probability at most alpha (Cohen et al. 2019, Predict).
+        Each answer is wrong with probability at most alpha (Cohen et al. 2019, Predict). With a memory, what it promised
+        is answered without asking the model, and every other answer becomes a promise for this input.
         """
-        prepared = self._prepared(Batch(x, range(first_index, first_index + len(x))))
+        if self.memory is None:
+            return self._vote(Batch(x, range(first_index, first_index + len(x))), votes)
+        x = checked(x)
+        centers = [self.noise.center_of(row) for row in x]
+        answers = [self.memory.answer(center) for center in centers]
+        # A row of noise per input belongs to the whole batch.
+        whole = self.noise.per_input(x.ndim - 1)
+        asked = [i for i, answer in enumerate(answers) if whole or answer is None]
+        if not asked:
+            return answers
+        for i, label in zip(asked, self._vote(Batch(x[asked], [first_index + i for i in asked]), votes), strict=True):
+            answers[i] = (
+                self.memory.answer(centers[i]) if label is None else self.memory.settle_answer(centers[i], label)
+            )
+        return answers
+
+    def _vote(self, batch: Batch, votes: int | None) -> list[int | None]:
+        """The model's answer per input, or None where the votes cannot tell."""
         looks = np.array([votes or self.select])
-        counts = self.pollster.run(self._count(item, Stage.PREDICT, looks) for item in prepared)
+        counts = self.pollster.run(self._count(item, Stage.PREDICT, looks) for item in self._prepared(batch))
         tables = [count.votes() for count in counts]
         return [int(table.leaders()[0]) if leads(table, self.plan.alpha)[0] else None for table in tables]
 
     def certify(self, x: Tensor, first_index: int = 0) -> list[Certificate]:
         """One Certificate per input, each wrong with probability at most alpha.
 
-        The input's index keys its noise: give separate calls separate ranges, or they share draws.
+        The input's index keys its noise: give separate calls separate ranges, or they share draws. A memory settles the
+        certificates in the order of the batch.
         """
         batch = Batch(x, range(first_index, first_index + len(x)))
-        return [self.conclude(poll) for poll in self.polls([batch])]
+        found = ((self.conclude(poll), poll.noise.center_of(poll.x)) for poll in self.polls([batch]))
+        return [c if self.memory is None else self.memory.settle(c, center=center) for c, center in found]
 
     def polls(self, batches: Iterable[Batch]) -> Iterator[Poll]:
         """The votes on each input, in order; new inputs are taken in while hard ones are still being decided."""
@@ -253,6 +304,15 @@ class _Item:
     noise: Noise
     truth: int | None
     soundness: Soundness
+
+
+def _parameter_fact(value: Tensor) -> Parameter:
+    return float(value) if value.ndim == 0 else fingerprint_of(value)
+
+
+def fingerprint_of(value: Tensor) -> str:
+    """SHA-256 of a tensor's shape and content."""
+    return hashlib.sha256(str(tuple(value.shape)).encode() + value.cpu().numpy().tobytes()).hexdigest()
 
 
 def checked(x: Tensor | FloatArray) -> Tensor:

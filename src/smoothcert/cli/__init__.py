@@ -14,6 +14,7 @@ from rich.text import Text
 from smoothcert import __version__
 from smoothcert.cli import certify, curve, demo, export, predict, recertify, report, search, train
 from smoothcert.cli.console import errors
+from smoothcert.cli.options import Command
 from smoothcert.errors import SmoothcertError
 
 app = typer.Typer(
@@ -43,7 +44,7 @@ def _stopping_cleanly(command: Callable[..., None]) -> Callable[..., None]:
 
 
 for module in (demo, train, certify, predict, report, curve, search, recertify, export):
-    app.command(module.NAME, epilog=f"Example: {module.EXAMPLE}")(_stopping_cleanly(module.command))
+    app.command(module.NAME, cls=Command, epilog=f"Example: {module.EXAMPLE}")(_stopping_cleanly(module.command))
 
 
 def _version(asked: bool) -> None:

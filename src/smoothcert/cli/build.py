@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from smoothcert.data.base import Dataset
     from smoothcert.maths import FloatArray
+    from smoothcert.memory import Memory
     from smoothcert.noise import Noise
     from smoothcert.smoother import Smoother
 
@@ -65,7 +66,7 @@ def noise_of(settings: NoiseSettings, dataset: Dataset) -> Noise:
     return Noise(plain.law, plain.scale, loc, grid)
 
 
-def smoother_of(settings: Settings, dataset: Dataset) -> Smoother:
+def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = None) -> Smoother:
     """The smoothed classifier, all settings checked before anything is computed or written."""
     from smoothcert.models import load_model
     from smoothcert.smoother import Smoother
@@ -110,6 +111,7 @@ def smoother_of(settings: Settings, dataset: Dataset) -> Smoother:
         precision=votes.precision,
         compiled=votes.compiled,
         tuner=make_tuner(),
+        memory=memory,
         device=device,
     )
 

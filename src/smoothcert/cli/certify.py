@@ -40,6 +40,7 @@ def command(
     grid: o.Grid = None,
     norm: o.Norm = None,
     method: o.Method = None,
+    memory: o.Memory = None,
     select: o.Select = None,
     estimate: o.Estimate = None,
     alpha: o.Alpha = None,
@@ -86,8 +87,18 @@ def certify_run(settings: Settings, out: Path, *, note: str, title: str = "certi
 
         text = write_settings(settings)
         notes = {"command": note, "settings": text}
+        memory = out if settings.certify.memory == o.IN_RUN else settings.certify.memory
         try:
-            certify_all(smoother, dataset, out, indices=indices, rows=settings.certify.rows, notes=notes, progress=show)
+            certify_all(
+                smoother,
+                dataset,
+                out,
+                indices=indices,
+                rows=settings.certify.rows,
+                notes=notes,
+                progress=show,
+                memory=memory,
+            )
         except KeyboardInterrupt:
             write_atomically(out / "run.toml", text.encode())
             raise

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from smoothcert.config import Settings, read_settings
 from smoothcert.errors import SettingError
 
+IN_RUN = "run"  # the value of --memory alone
 MODEL, DATA, NOISE, VOTES, ENGINE = "Model", "Data", "Noise", "Votes", "Engine"
 
 Model = Annotated[
@@ -84,6 +86,15 @@ Method = Annotated[
     str | None,
     typer.Option(
         help="Who chooses the noise: fixed, hill_climb or hill_climb_keep_label (UniCR's I-OPT). [default: fixed]",
+        rich_help_panel=VOTES,
+    ),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        help="Settle certificates by a memory, so that per-input noise holds for the deployed classifier. Alone: kept in "
+        "the run directory; or a file that runs of one classifier share. [default: no memory]",
+        metavar="[FILE]",
         rich_help_panel=VOTES,
     ),
 ]
@@ -197,11 +208,23 @@ PATHS = {
                 "rivals",
                 "block",
                 "rows",
+                "memory",
             ),
             *("workers", "shared_noise", "channels_last", "precision", "compiled"),
         )
     },
 }
+
+
+class Command(TyperCommand):
+    """A command whose ``--memory`` may stand alone: it then means the run directory."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Give a lonely --memory its value."""
+        for at in [position for position, word in enumerate(args) if word == "--memory"][::-1]:
+            if at + 1 == len(args) or args[at + 1].startswith("-"):
+                args = [*args[: at + 1], IN_RUN, *args[at + 1 :]]
+        return super().parse_args(ctx, args)
 
 
 def settings_of(context: typer.Context, home: str) -> Settings:

@@ -38,6 +38,12 @@ def average_certified_radius(records: Sequence[Record]) -> float:
     return float(np.mean([record.radius if counts(record) else 0.0 for record in records])) if records else math.nan
 
 
+def average_certified_proxy_radius(records: Sequence[Record]) -> float:
+    """The same mean of the proxy radius, that of the ball of the region's volume (Eiras et al. 2022)."""
+    found = [record.proxy_radius if counts(record) else 0.0 for record in records]
+    return float(np.mean(found)) if found else math.nan
+
+
 def votes_per_input(records: Sequence[Record]) -> float:
     """The mean number of noisy copies classified per input, to select and to estimate."""
     if not records:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from smoothcert.certificates import Soundness
+from smoothcert.certificates import Soundness, weakest
 from smoothcert.errors import RunError
 from smoothcert.records import Record
 from smoothcert.store import open_run
@@ -22,6 +22,7 @@ class Line:
     records: tuple[Record, ...]
     seconds: tuple[float, ...]
     facts: dict[str, Any]
+    directory: Path = Path()
 
     @property
     def noise(self) -> str:
@@ -49,9 +50,14 @@ def read_lines(directories: Sequence[Path | str]) -> list[Line]:
             records, seconds, facts = list(store.records()), store.seconds(), store.facts()
         if not records:
             raise RunError(f"{directory} holds no records yet; certify some inputs into it first")
-        for soundness in sorted({record.soundness for record in records}, key=list(Soundness).index):
-            own = tuple(record for record in records if record.soundness == soundness)
-            lines.append(Line(name, soundness, own, tuple(seconds[record.index] for record in own), facts))
+        # Whatever a memory settled holds through it, so its records are one line, labelled as the weaker.
+        settled = "memory" in facts.get("configuration", {})
+        worth = {r.index: weakest([r.soundness, Soundness.MEMORY]) if settled else r.soundness for r in records}
+        for soundness in sorted(set(worth.values()), key=list(Soundness).index):
+            own = tuple(record for record in records if worth[record.index] == soundness)
+            lines.append(
+                Line(name, soundness, own, tuple(seconds[record.index] for record in own), facts, Path(directory))
+            )
     return lines
 
 

@@ -11,6 +11,7 @@ from rich.table import Table
 from smoothcert.maths.geometry import round_down
 from smoothcert.metrics import curves
 from smoothcert.report.runs import Line
+from smoothcert.report.sheets import Sheet, to_rich
 
 
 def summary(line: Line, radii: Sequence[float]) -> dict[str, Any]:
@@ -29,6 +30,7 @@ def summary(line: Line, radii: Sequence[float]) -> dict[str, Any]:
         "radii": list(radii),
         "certified_accuracy": curves.certified_accuracy(records, radii).tolist(),
         "average_certified_radius": curves.average_certified_radius(records),
+        "average_certified_proxy_radius": curves.average_certified_proxy_radius(records),
         "votes_per_input": curves.votes_per_input(records),
         "seconds_per_input": sum(line.seconds) / len(line.seconds),
         "alpha": records[0].alpha,
@@ -46,28 +48,25 @@ def common_radii(lines: Sequence[Line]) -> list[float]:
     return curves.round_radii([record for line in lines for record in line.records])
 
 
-def table(lines: Sequence[Line], radii: Sequence[float]) -> Table:
+def main_sheet(lines: Sequence[Line], radii: Sequence[float]) -> Sheet:
     """The summaries as a table for people, a line of the table per quantity and a column per run and label."""
     rows = [summary(line, radii) for line in lines]
-    result = Table(title="certified accuracy in %, rounded down")
-    result.add_column("run")
-    for row in rows:
-        result.add_column(row["run"], justify="right")
+    cells: list[tuple[str, ...]] = []
 
-    def add(name: str, cells: Sequence[str], **style: Any) -> None:
-        result.add_row(name, *cells, **style)
+    def add(name: str, values: Sequence[str]) -> None:
+        cells.append((name, *values))
 
-    add("label", [row["label"] for row in rows], style="bold")
+    add("label", [row["label"] for row in rows])
     add("noise (scale)", [row["noise"] for row in rows])
     add("norm", [f"l{row['norm'].removesuffix('.0')}" for row in rows])
     add("domain", [row["domain"] for row in rows])
     add("inputs", [str(row["inputs"]) for row in rows])
     add("clean accuracy", [_percent(row["clean_accuracy"]) for row in rows])
-    add("abstention", [_percent(row["abstention"]) for row in rows], end_section=True)
+    add("abstention", [_percent(row["abstention"]) for row in rows])
     for position, radius in enumerate(radii):
-        last = position == len(radii) - 1
-        add(f"at radius {radius:g}", [_percent(row["certified_accuracy"][position]) for row in rows], end_section=last)
+        add(f"at radius {radius:g}", [_percent(row["certified_accuracy"][position]) for row in rows])
     add("average certified radius", [round_down(row["average_certified_radius"]) for row in rows])
+    add("average certified proxy radius", [round_down(row["average_certified_proxy_radius"]) for row in rows])
     add("votes per input", [f"{row['votes_per_input']:.0f}" for row in rows])
     add("seconds per input", [f"{row['seconds_per_input']:.3g}" for row in rows])
     add("alpha", [f"{row['alpha']:g}" for row in rows])
@@ -79,13 +78,21 @@ def table(lines: Sequence[Line], radii: Sequence[float]) -> Table:
         [f"{math.ceil(row['expected_wrong'] * 1000 - 1e-9) / 1000:.3f}" for row in rows],
     )
     if any(row["invalid_votes"] for row in rows):
-        add("NaN votes (counted against)", [str(row["invalid_votes"]) for row in rows], style="yellow")
+        add("NaN votes (counted against)", [str(row["invalid_votes"]) for row in rows])
     if any(row["decided_radii"] for row in rows):
         radii_asked = [",".join(f"{radius:g}" for radius in row["decided_radii"]) or "all" for row in rows]
         add("radii decided (others: at least)", radii_asked)
-    if not all(row["truths_known"] for row in rows):
-        result.caption = "no truths known in some runs: there accuracy is the share of inputs certified with any label"
-    return result
+    known = all(row["truths_known"] for row in rows)
+    note = (
+        "" if known else "no truths known in some runs: there accuracy is the share of inputs certified with any label"
+    )
+    header = ("run", *(row["run"] for row in rows))
+    return Sheet("certified accuracy in %, rounded down", header, tuple(cells), note)
+
+
+def table(lines: Sequence[Line], radii: Sequence[float]) -> Table:
+    """The main sheet for the terminal."""
+    return to_rich(main_sheet(lines, radii))
 
 
 def _percent(share: float) -> str:

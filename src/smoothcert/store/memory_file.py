@@ -23,9 +23,9 @@ from smoothcert.regions import Region
 FORMAT = 1
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS memory_facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS memory_promises (sequence INTEGER PRIMARY KEY, idx INTEGER UNIQUE, label INTEGER NOT NULL,
-    soundness TEXT NOT NULL, radius REAL NOT NULL, norm REAL NOT NULL, shapes TEXT NOT NULL, center BLOB NOT NULL,
-    scale NOT NULL, details TEXT NOT NULL, checksum INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS memory_promises (sequence INTEGER PRIMARY KEY, run TEXT NOT NULL, idx INTEGER,
+    label INTEGER NOT NULL, soundness TEXT NOT NULL, radius REAL NOT NULL, norm REAL NOT NULL, shapes TEXT NOT NULL,
+    center BLOB NOT NULL, scale NOT NULL, details TEXT NOT NULL, checksum INTEGER NOT NULL, UNIQUE (run, idx));
 """
 
 
@@ -35,11 +35,11 @@ class MemoryFile:
     A file that is something else, or damaged, is refused before anything is written to it.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, *, create: bool = True) -> None:
         self.name = "kept in memory" if path is None else str(path)
         with self.explained():
-            if path is not None and path.exists():
-                _check(path)
+            if path is not None and (path.exists() or not create):
+                _check(path, create)
             elif path is not None:
                 _create(path)
             self._db = _connected(":memory:" if path is None else str(path))
@@ -114,14 +114,20 @@ class MemoryFile:
         (promise,) = self._selected("sequence = ?", sequence)
         return promise
 
-    def of(self, index: int) -> Promise | None:
-        """The promise made for this input, if any."""
-        found = list(self._selected("idx = ?", index))
+    def of(self, run: str, index: int) -> Promise | None:
+        """The promise made for this input of a run, if any."""
+        found = list(self._selected("run = ? AND idx = ?", run, index))
         return found[0] if found else None
 
-    def _selected(self, condition: str, value: int) -> Iterator[Promise]:
+    def indices(self, run: str) -> set[int]:
+        """The inputs of a run for which a promise was made."""
         with self.explained():
-            for *row, checksum in self._db.execute(f"SELECT * FROM memory_promises WHERE {condition}", (value,)):
+            found = self._db.execute("SELECT idx FROM memory_promises WHERE run = ? AND idx IS NOT NULL", (run,))
+            return {index for (index,) in found}
+
+    def _selected(self, condition: str, *values: str | int) -> Iterator[Promise]:
+        with self.explained():
+            for *row, checksum in self._db.execute(f"SELECT * FROM memory_promises WHERE {condition}", values):
                 if checksum != _checksum(tuple(row)):
                     raise ValueError(f"promise {row[0]} does not match its checksum")
                 yield _unpacked(tuple(row))
@@ -134,14 +140,18 @@ def _connected(address: str, *, uri: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def _check(path: Path) -> None:
-    """Refuse what is neither a memory nor a run's results, without writing."""
+def _check(path: Path, create: bool) -> None:
+    """Refuse what is neither a memory nor, to make one in it, a run's results; without writing."""
+    if not path.exists():
+        raise StoreError(f"there is no memory at {path}; make one with smoothcert certify --memory, or Memory.open")
     if path.is_dir() or path.stat().st_size == 0:
         raise ValueError("it is a directory" if path.is_dir() else "it is empty")
     with closing(_connected(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
         tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if not tables >= {"memory_facts", "memory_promises"} and not tables >= {"facts", "records", "arrays"}:
             raise ValueError(f"it holds the tables {sorted(tables)}")
+        if not create and "memory_facts" not in tables:
+            raise StoreError(f"{path} holds no memory; give a file or a run made by smoothcert certify --memory")
         if "memory_facts" in tables:
             found = db.execute("SELECT value FROM memory_facts WHERE name = 'format'").fetchone()
             if found is None or not found[0].isdigit() or int(found[0]) > FORMAT:
@@ -170,7 +180,7 @@ def _packed(promise: Promise) -> tuple[Any, ...]:
     center, scale = np.asarray(region.center, dtype="<f8"), np.asarray(region.scale, dtype="<f8")
     shapes = json.dumps([center.shape, scale.shape])
     return (
-        *(promise.sequence, None if promise.index is None else int(promise.index), int(promise.label)),
+        *(promise.sequence, promise.run, None if promise.index is None else int(promise.index), int(promise.label)),
         *(promise.soundness.value, float(region.radius), float(region.norm), shapes),
         *(_pressed(center), float(scale) if scale.ndim == 0 else _pressed(scale)),
         json.dumps(promise.details, sort_keys=True),
@@ -178,11 +188,11 @@ def _packed(promise: Promise) -> tuple[Any, ...]:
 
 
 def _unpacked(row: tuple[Any, ...]) -> Promise:
-    sequence, index, label, soundness, radius, norm, shapes, center, scale, details = row
+    sequence, run, index, label, soundness, radius, norm, shapes, center, scale, details = row
     center_shape, scale_shape = json.loads(shapes)
     values = np.array(scale) if isinstance(scale, float) else _array(scale, scale_shape)
     region = Region(_array(center, center_shape), values, radius, norm)
-    return Promise(sequence, index, label, region, Soundness(soundness), json.loads(details))
+    return Promise(sequence, run, index, label, region, Soundness(soundness), json.loads(details))
 
 
 def _pressed(array: FloatArray) -> bytes:

@@ -1,0 +1,117 @@
+"""Runs beside each other: the envelope over sigmas, whose regions contain whose, and who is best on how many inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from itertools import permutations
+from operator import attrgetter
+from pathlib import Path
+
+from smoothcert.certificates import weakest
+from smoothcert.maths.geometry import round_down
+from smoothcert.metrics.curves import counts
+from smoothcert.metrics.score import envelope
+from smoothcert.metrics.supersets import best_share, certified_region, superset_share
+from smoothcert.recertify import scale_of
+from smoothcert.regions import Region
+from smoothcert.report.runs import Line
+from smoothcert.report.sheets import Sheet
+from smoothcert.store import SqliteStore, open_run
+
+
+def envelopes(lines: Sequence[Line], radii: Sequence[float]) -> Sheet | None:
+    """The best certified accuracy over the sigmas of each family: one law, tuner, norm, label and the same inputs."""
+    families: dict[tuple[object, ...], list[Line]] = {}
+    for line in lines:
+        families.setdefault(_family(line), []).append(line)
+    rows = []
+    for family in families.values():
+        if len({_setting(line, "scale") for line in family}) < 2:
+            continue
+        best = envelope([line.records for line in family], radii)
+        accuracies = [round_down(100 * share, 1) for share in best.tolist()]
+        runs = ", ".join(line.name for line in family)
+        rows.append((runs, family[0].soundness.value, str(len(family)), *accuracies))
+    header = ("runs", "label", "classifiers", *(f"{radius:g}" for radius in radii))
+    note = "the best run at each radius: several classifiers, no single one reaches it"
+    return Sheet("envelope over sigmas: certified accuracy in % at radius", header, tuple(rows), note) if rows else None
+
+
+def supersets(lines: Sequence[Line]) -> Sheet | None:
+    """For each ordered pair of lines on the same data: on how many common inputs the first certifies a superset."""
+    rows = []
+    with ExitStack() as stack:
+        stores = {
+            place: stack.enter_context(open_run(place)) for place in dict.fromkeys(line.directory for line in lines)
+        }
+        for one, other in permutations(lines, 2):
+            if _setting(one, "data") != _setting(other, "data") or one.name == other.name:
+                continue
+            common = _common([one, other])
+            if not common:
+                continue
+            share = superset_share(zip(_regions(one, stores, common), _regions(other, stores, common), strict=True))
+            label = weakest([one.soundness, other.soundness]).value
+            shares = map(_percent, (share, _nothing([one, other], common)))
+            rows.append((f"{one.name} ⊇ {other.name}", label, str(len(common)), *shares))
+    header = ("regions", "label", "inputs", "superset, %", "where neither certifies, %")
+    note = "shares of the common inputs; a wrong answer certifies nothing, and nothing is contained in everything"
+    return Sheet("supersets (ANCER, Definition 1)", header, tuple(rows), note) if rows else None
+
+
+def best_of_all(lines: Sequence[Line]) -> Sheet | None:
+    """On how many inputs each line is at least as good as every other of its data and norm (ANCER, Tables 4 and 5)."""
+    rows = []
+    for line in lines:
+        others = [o for o in lines if o is not line and _setting(o, "data") == _setting(line, "data")]
+        others = [o for o in others if o.records[0].norm == line.records[0].norm and o.name != line.name]
+        common = _common([line, *others])
+        if not others or not common:
+            continue
+        rivals = [o.records for o in others]
+        shares = [best_share(line.records, rivals, attrgetter(name)) for name in ("radius", "proxy_radius")]
+        label = weakest([line.soundness, *(o.soundness for o in others)]).value
+        cells = map(_percent, (*shares, _nothing([line, *others], common)))
+        rows.append((line.name, label, str(len(others)), str(len(common)), *cells))
+    header = (
+        "run",
+        "label",
+        "rivals",
+        "inputs",
+        "radius is best, %",
+        "proxy radius is best, %",
+        "where none certifies, %",
+    )
+    return Sheet("at least as large as all others (ANCER, Tables 4 and 5)", header, tuple(rows)) if rows else None
+
+
+def _family(line: Line) -> tuple[object, ...]:
+    facts = tuple(_setting(line, name) for name in ("data", "law", "tuner", "norm", "domain", "alpha"))
+    return (*facts, line.soundness, tuple(record.index for record in line.records))
+
+
+def _setting(line: Line, name: str) -> object:
+    return line.facts.get("configuration", {}).get(name)
+
+
+def _common(lines: Sequence[Line]) -> set[int]:
+    """The inputs that all lines hold."""
+    return set.intersection(*({record.index for record in line.records} for line in lines))
+
+
+def _nothing(lines: Sequence[Line], common: set[int]) -> float:
+    """The share of these inputs on which no line certifies anything."""
+    return 1 - len(common & {r.index for line in lines for r in line.records if counts(r)}) / len(common)
+
+
+def _percent(share: float) -> str:
+    return round_down(100 * share, 1)
+
+
+def _regions(line: Line, stores: dict[Path, SqliteStore], indices: set[int]) -> Iterator[Region | None]:
+    """One region at a time, since an array per input may be large."""
+    store = stores[line.directory]
+    for record in line.records:  # by index, so that two lines go together
+        if record.index in indices:
+            yield certified_region(record, scale_of(record, store), line.facts["shape"])
