@@ -103,6 +103,18 @@ class CertifySettings(Section):
     device: str = "cpu"
 
 
+class TuneSettings(Section):
+    """[tune]: options of certify.method; what is left out is the method's own default."""
+
+    steps: int | None = None
+    draws: int | None = None
+    step_size: float | None = None
+    kappa: float | None = None
+    clamp: float | None = None
+    votes: int | None = None
+    run: str | None = None
+
+
 class TrainSection(Section):
     """[train]: how the base classifier is trained."""
 
@@ -126,6 +138,7 @@ class Settings(Section):
     data: DataSettings = DataSettings()
     noise: NoiseSettings = NoiseSettings()
     certify: CertifySettings = CertifySettings()
+    tune: TuneSettings = TuneSettings()
     train: TrainSection = TrainSection()
 
 

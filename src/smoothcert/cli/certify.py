@@ -40,6 +40,12 @@ def command(
     grid: o.Grid = None,
     norm: o.Norm = None,
     method: o.Method = None,
+    tune_steps: o.TuneSteps = None,
+    tune_draws: o.TuneDraws = None,
+    step_size: o.StepSize = None,
+    kappa: o.Kappa = None,
+    tune_votes: o.TuneVotes = None,
+    tuned: o.Tuned = None,
     select: o.Select = None,
     estimate: o.Estimate = None,
     alpha: o.Alpha = None,
@@ -82,7 +88,8 @@ def certify_run(settings: Settings, out: Path, *, note: str, title: str = "certi
 
         def show(progress: Progress) -> None:
             rate = progress.votes / (time.perf_counter() - began)
-            bar.update(task, completed=progress.done, rate=f"{rate:,.0f} votes/s")
+            tuned = f"{progress.tuned} tuned, " if progress.tuned else ""
+            bar.update(task, completed=progress.done, rate=f"{tuned}{rate:,.0f} votes/s")
 
         text = write_settings(settings)
         notes = {"command": note, "settings": text}
