@@ -13,7 +13,7 @@ from smoothcert.maths.intervals import lower_bound
 from smoothcert.noise import Noise
 from smoothcert.tuners.base import Tuner, named, positive
 from smoothcert.tuners.data_dependent import DataDependent
-from smoothcert.tuners.subject import Phase, Subject, gradient, tuned
+from smoothcert.tuners.subject import Phase, Subject, tuned
 
 if TYPE_CHECKING:
     from smoothcert.smoother import Smoother
@@ -66,7 +66,7 @@ class Ancer(Tuner):
             drawn = subject.mirrored(Phase.ANISOTROPIC, step, self.draws)
             gap = margin_gap(subject, subject.logits(isotropic * (base + excess).exp(), drawn), label)
             log_inner, log_shape = base + gap.log(), excess.mean()
-            base.grad, excess.grad = gradient(-log_inner - (log_inner + log_shape) / self.kappa, [base, excess])
+            base.grad, excess.grad = torch.autograd.grad(-log_inner - (log_inner + log_shape) / self.kappa, [base, excess])
             optimizer.step()
             schedule.step()
             with torch.no_grad():

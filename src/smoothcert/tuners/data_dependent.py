@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -46,12 +47,12 @@ class DataDependent(Tuner):
 
         def height(place: float) -> float:
             """The radius at so many steps from the start; where there is none, less noise is higher."""
-            factor = STEP**place
+            factor = math.pow(STEP, place)
             radius = factor * subject.promise(subject.votes(factor * start, [drawn]), label)
             return radius if radius > 0 else -factor
 
         place = climb(height, LEAST, LARGEST)
-        return start * STEP**place, label
+        return start * math.pow(STEP, place), label
 
 
 def climb(height: Callable[[float], float], least: int, largest: int) -> float:

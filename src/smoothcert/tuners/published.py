@@ -11,7 +11,7 @@ from torch import Tensor
 from smoothcert.noise import Noise
 from smoothcert.tuners.base import Tuner, named, positive
 from smoothcert.tuners.gap import Gap
-from smoothcert.tuners.subject import Phase, Subject, gradient, tuned
+from smoothcert.tuners.subject import Phase, Subject, tuned
 
 if TYPE_CHECKING:
     from smoothcert.smoother import Smoother
@@ -43,7 +43,7 @@ class PublishedDataDependent(Tuner):
         least = float(start.min())  # the step is in units of the scale itself
         for step in range(self.steps):
             logits = subject.logits(factor * start, subject.draws(Phase.ISOTROPIC, step, self.draws))
-            (slope,) = gradient(factor * least * soft_gap(subject.gap, logits, self.clamp), [factor])
+            (slope,) = torch.autograd.grad(factor * least * soft_gap(subject.gap, logits, self.clamp), [factor])
             with torch.no_grad():
                 factor.add_(self.step_size / least**2 * slope).clamp_(LEAST, LARGEST)
         return factor.detach() * start
@@ -78,7 +78,7 @@ class PublishedAncer(Tuner):
         for step in range(self.steps):
             logits = subject.logits(scale, subject.draws(Phase.ANISOTROPIC, step, self.draws))
             gap = soft_gap(subject.gap, logits, self.clamp)
-            (scale.grad,) = gradient(-gap * (scale.log().mean().exp() + self.kappa * scale.min()), [scale])
+            (scale.grad,) = torch.autograd.grad(-gap * (scale.log().mean().exp() + self.kappa * scale.min()), [scale])
             optimizer.step()
             with torch.no_grad():
                 torch.maximum(scale, least, out=scale)

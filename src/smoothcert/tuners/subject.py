@@ -63,7 +63,13 @@ class Subject:
 
     def logits(self, scale: Tensor, drawn: Tensor) -> Tensor:
         """The network on noisy copies, off the pixel grid: its rounding has no gradient."""
-        return self.smoother.model(self.x + self.start.loc.to(drawn) + scale.to(drawn) * drawn)
+        logits: Tensor = self.smoother.model(self.x + self.start.loc.to(drawn) + scale.to(drawn) * drawn)
+        if scale.requires_grad and torch.is_grad_enabled() and not logits.requires_grad:
+            raise ModelError(
+                "the network's answers have no gradient with respect to its input, and tuning needs one; "
+                "use --method hill_climb or data_dependent, which need votes only, or a differentiable network"
+            )
+        return logits
 
     @torch.no_grad()
     def votes(self, scale: Tensor, drawn: Sequence[Tensor]) -> IntArray:
@@ -80,17 +86,6 @@ class Subject:
         share = int(counts[label]) / (int(counts.sum()) + 1)
         lower = float(lower_bound(math.floor(share * plan.trials), plan.trials, plan.alpha))
         return self.gap.factor * float(self.gap.rule.radius(lower, 1.0 - lower, self.gap.dim)) if lower > 0.5 else 0.0
-
-
-def gradient(objective: Tensor, parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """The gradient with respect to these parameters alone; a network that has none is refused."""
-    try:
-        return torch.autograd.grad(objective, parameters)
-    except RuntimeError as problem:
-        raise ModelError(
-            f"the network's answers have no gradient with respect to its input ({problem}); tuning needs one: "
-            "use --method hill_climb, which needs votes only, or a differentiable network"
-        ) from problem
 
 
 def tuned(
