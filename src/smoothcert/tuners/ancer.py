@@ -66,7 +66,9 @@ class Ancer(Tuner):
             drawn = subject.mirrored(Phase.ANISOTROPIC, step, self.draws)
             gap = margin_gap(subject, subject.logits(isotropic * (base + excess).exp(), drawn), label)
             log_inner, log_shape = base + gap.log(), excess.mean()
-            base.grad, excess.grad = torch.autograd.grad(-log_inner - (log_inner + log_shape) / self.kappa, [base, excess])
+            base.grad, excess.grad = torch.autograd.grad(
+                -log_inner - (log_inner + log_shape) / self.kappa, [base, excess]
+            )
             optimizer.step()
             schedule.step()
             with torch.no_grad():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from smoothcert.errors import SettingError
 from smoothcert.noise import Noise
 from smoothcert.tuners.base import Tuner, named, positive
 from smoothcert.tuners.subject import Phase, Subject, tuned
@@ -16,9 +17,7 @@ if TYPE_CHECKING:
     from smoothcert.smoother import Smoother
 
 STEP = 1.25  # of the search, refined once by its root
-# Steps from the start: factors from 1/18 to 1.95. Under much more noise than it was trained with a network answers one
-# class whatever it is shown, and inputs of that class would get any radius.
-LEAST, LARGEST = -13, 3
+LEAST = -13  # steps from the start: the factor 1/18
 
 
 class DataDependent(Tuner):
@@ -27,15 +26,20 @@ class DataDependent(Tuner):
     The radius that the certifying votes would prove, if they split like ``votes`` tuning votes, is followed up or else
     down in steps of a quarter, then of an eighth, on the same draws at every step. The gradient form that was published
     is PublishedDataDependent; it moves too little, and its mean softmax is less sure than the votes are.
+
+    largest: no factor above this one. Under much more noise than it was trained with a network answers one class whatever
+    it is shown; inputs of that class would get any radius, and it would say nothing about them.
     """
 
     name = "data_dependent"
     reads_input = True
 
-    def __init__(self, *, votes: int = 400) -> None:
-        positive(votes=votes)
-        self.votes = votes
-        self.name = named(self, votes)  # type: ignore[misc]
+    def __init__(self, *, votes: int = 400, largest: float = 2.0) -> None:
+        positive(votes=votes, largest=largest)
+        if largest < 1:
+            raise SettingError(f"largest={largest} must be at least 1: it is the largest factor of the noise you gave")
+        self.votes, self.largest = votes, largest
+        self.name = named(self, votes, largest)  # type: ignore[misc]
 
     def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
         return tuned(smoother, x, start, indices, lambda subject: self.tune(subject)[0])
@@ -51,11 +55,11 @@ class DataDependent(Tuner):
             radius = factor * subject.promise(subject.votes(factor * start, [drawn]), label)
             return radius if radius > 0 else -factor
 
-        place = climb(height, LEAST, LARGEST)
+        place = climb(height, LEAST, math.log(self.largest, STEP))
         return start * math.pow(STEP, place), label
 
 
-def climb(height: Callable[[float], float], least: int, largest: int) -> float:
+def climb(height: Callable[[float], float], least: float, largest: float) -> float:
     """The place of a peak, by whole steps from 0 and then by half a step to either side.
 
     >>> climb(lambda place: -abs(place - 2.4), -9, 9)
@@ -68,6 +72,6 @@ def climb(height: Callable[[float], float], least: int, largest: int) -> float:
         if here != 0:
             break
     for there in (here + 0.5, here - 0.5):
-        if (reached := height(there)) > top:
+        if least <= there <= largest and height(there) > top:
             return there
     return here
