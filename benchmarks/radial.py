@@ -43,7 +43,7 @@ def trained() -> nn.Module:
 def draw(out: str) -> None:
     """The landscape, the inputs and their regions."""
     network, noise = trained(), sc.Noise.isotropic("gaussian", SIGMA)
-    x = torch.tensor([[0.0, 0.0], [-1.2, 0.1], [1.3, -0.1], [0.0, 1.6], [-2.0, -1.5], [3.3, 0.3]])
+    x = torch.tensor([[0.0, 0.0], [-1.2, 0.1], [1.3, -0.1], [0.0, 1.6]])
     figure = Figure(figsize=(9, 4.8), dpi=120)
     FigureCanvasAgg(figure)
     axes = figure.subplots()
@@ -64,7 +64,7 @@ def draw(out: str) -> None:
                 width, height = 2 * certificate.region.radius * np.broadcast_to(certificate.region.scale, 2)
                 axes.add_patch(Ellipse(certificate.region.center, width, height, fill=False, color=colour, linewidth=2))
     axes.plot(*x.T, "k.", markersize=5)
-    axes.set_aspect("equal")
+    axes.set(xlim=(-4, 4), ylim=(-2.2, 2.2), aspect="equal")
     axes.legend(loc="lower right", facecolor="#888888", labelcolor="white", fontsize=8)
     figure.tight_layout()
     figure.savefig(out)

@@ -112,6 +112,7 @@ class TuneSettings(Section):
     kappa: float | None = None
     clamp: float | None = None
     votes: int | None = None
+    largest: float | None = None
     run: str | None = None
 
 

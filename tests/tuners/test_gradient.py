@@ -125,7 +125,7 @@ class TestKnownAnswers:
         scale = Ancer(steps=100, draws=64).ascend(asked, asked.start.scale, 1)
         rest = torch.cat([scale[:5], scale[6:]])
         assert float(scale.min()) == float(scale[5])
-        assert float((rest / scale[5]).log().min()) > 2.5
+        assert float((rest / scale[5]).min()) > 3.5  # the limit is 4
 
     def test_the_shape_is_the_one_of_the_closed_form(self) -> None:
         """For a plane with weights (1, v, …, v) the best excess of the small ones is log √(1/((d κ + 1)v²)).
@@ -294,7 +294,7 @@ class TestRuns:
 
 def test_options_by_name() -> None:
     assert tuner_named("ancer", steps=7, kappa=3.0).name.startswith("ancer 7,64,")
-    with pytest.raises(SettingError, match=r"data_dependent has no option 'kappa'.*it has votes"):
+    with pytest.raises(SettingError, match=r"data_dependent has no option 'kappa'.*it has votes, largest"):
         tuner_named("data_dependent", kappa=1.0)
     with pytest.raises(SettingError, match="--tuned RUN"):
         tuner_named("reuse")

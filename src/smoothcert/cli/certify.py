@@ -45,6 +45,7 @@ def command(
     step_size: o.StepSize = None,
     kappa: o.Kappa = None,
     tune_votes: o.TuneVotes = None,
+    largest: o.Largest = None,
     tuned: o.Tuned = None,
     select: o.Select = None,
     estimate: o.Estimate = None,

@@ -96,6 +96,9 @@ Kappa = Annotated[
     float | None, typer.Option(help="ancer: weight of the inner radius beside the volume.", rich_help_panel=TUNE)
 ]
 TuneVotes = Annotated[int | None, typer.Option(help="Votes that compare one noise with another.", rich_help_panel=TUNE)]
+Largest = Annotated[
+    float | None, typer.Option(help="Largest factor of the given noise. [default: 2]", rich_help_panel=TUNE)
+]
 Tuned = Annotated[
     str | None, typer.Option(help="reuse: the run whose noise is used again.", rich_help_panel=TUNE, metavar="RUN")
 ]
@@ -198,6 +201,7 @@ PATHS = {
     "step_size": "tune.step_size",
     "kappa": "tune.kappa",
     "tune_votes": "tune.votes",
+    "largest": "tune.largest",
     "tuned": "tune.run",
     **{name: f"data.{name}" for name in ("root", "split", "size", "limit", "skip", "indices", "download")},
     **{

@@ -18,10 +18,8 @@ from smoothcert.tuners.subject import Phase, Subject, tuned
 if TYPE_CHECKING:
     from smoothcert.smoother import Smoother
 
-SIZES = (1.1, 1.0, 0.9, 0.8)  # copies of the shape that was found, compared by votes
-LARGEST = (
-    3.0  # of the logarithm of a coordinate's scale above the least one: where nothing matters it would grow for ever
-)
+SIZES = (1.0, 0.9, 0.8)  # copies of the shape that was found, compared by votes
+ROOM = math.log(4.0)  # no coordinate above four times the least: where nothing matters it would grow for ever
 
 
 class Ancer(Tuner):
@@ -31,18 +29,26 @@ class Ancer(Tuner):
     and it starts, as published, from the isotropic solution (DataDependent) and stays above it. The gap is the law's radius
     at Φ(mean/deviation) of the margin over the draws, never above what all certifying votes together could prove; votes
     that agree would leave no gradient, margins do. At the end ``votes`` fresh tuning votes compare the shape, at several
-    sizes, with the isotropic noise: a shape whose inner radius they call smaller is not taken.
+    sizes, with the isotropic noise: a shape whose inner radius they call smaller is not taken. largest: as in DataDependent,
+    of the least scale.
     """
 
     name = "ancer"
     reads_input = True
 
     def __init__(
-        self, *, steps: int = 60, draws: int = 64, step_size: float = 0.12, kappa: float = 1.0, votes: int = 1000
+        self,
+        *,
+        steps: int = 60,
+        draws: int = 64,
+        step_size: float = 0.12,
+        kappa: float = 1.0,
+        votes: int = 1000,
+        largest: float = 2.0,
     ) -> None:
         positive(steps=steps, draws=draws, step_size=step_size, kappa=kappa, votes=votes)
         self.steps, self.draws, self.step_size, self.kappa, self.votes = steps, draws, step_size, kappa, votes
-        self.isotropic = DataDependent()
+        self.isotropic = DataDependent(largest=largest)
         self.name = f"{named(self, steps, draws, step_size, kappa, votes)} from {self.isotropic.name}"  # type: ignore[misc]
 
     def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
@@ -56,6 +62,8 @@ class Ancer(Tuner):
 
     def ascend(self, subject: Subject, isotropic: Tensor, label: int) -> Tensor:
         """The shape at the end of the ascent, by Adam with steps that fall to nothing along a cosine."""
+        least = float(isotropic.min())
+        room = max(0.0, math.log(self.isotropic.largest * float(subject.start.scale.min()) / least))
         isotropic = isotropic.to(subject.x)
         base = torch.zeros((), device=subject.x.device, requires_grad=True)
         excess = torch.zeros_like(subject.x, requires_grad=True)
@@ -72,8 +80,8 @@ class Ancer(Tuner):
             optimizer.step()
             schedule.step()
             with torch.no_grad():
-                base.clamp_(min=0.0)
-                excess.clamp_(0.0, LARGEST)
+                base.clamp_(0.0, room)
+                excess.clamp_(0.0, ROOM)
         return (isotropic * (base + excess).exp()).detach().double()
 
     def best(self, subject: Subject, scales: Sequence[Tensor], label: int) -> Tensor:
