@@ -40,6 +40,7 @@ SHORT = {
     "ancer": Ancer(steps=8, draws=16, votes=200),
     "ancer_published": PublishedAncer(steps=4, draws=16),
 }
+SHORT["ancer_published"].isotropic = SHORT["data_dependent_published"]  # type: ignore[attr-defined]
 
 
 def planes(number: int, nearest: float, farthest: float) -> Tensor:
