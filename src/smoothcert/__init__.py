@@ -28,18 +28,24 @@ if TYPE_CHECKING:
     from smoothcert.regions import Region
     from smoothcert.run import certify_all
     from smoothcert.smoother import Smoother
+    from smoothcert.tuners.ancer import Ancer
     from smoothcert.tuners.base import Tuner
+    from smoothcert.tuners.data_dependent import DataDependent
     from smoothcert.tuners.hill_climb import HillClimb
+    from smoothcert.tuners.reuse import Reuse
     from smoothcert.votes import Votes
 
 __version__ = "0.1.0"
 __all__ = [
+    "Ancer",
     "Bound",
     "Certificate",
+    "DataDependent",
     "HillClimb",
     "Memory",
     "Noise",
     "Region",
+    "Reuse",
     "SmoothcertError",
     "Smoother",
     "Soundness",
@@ -50,12 +56,15 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Ancer": "tuners.ancer",
     "Bound": "bounds",
     "Certificate": "certificates",
+    "DataDependent": "tuners.data_dependent",
     "HillClimb": "tuners.hill_climb",
     "Memory": "memory",
     "Noise": "noise",
     "Region": "regions",
+    "Reuse": "tuners.reuse",
     "Smoother": "smoother",
     "SmoothcertError": "errors",
     "Soundness": "certificates",

@@ -104,6 +104,19 @@ class CertifySettings(Section):
     memory: str | None = None  # "run" is the run directory
 
 
+class TuneSettings(Section):
+    """[tune]: options of certify.method; what is left out is the method's own default."""
+
+    steps: int | None = None
+    draws: int | None = None
+    step_size: float | None = None
+    kappa: float | None = None
+    clamp: float | None = None
+    votes: int | None = None
+    largest: float | None = None
+    run: str | None = None
+
+
 class TrainSection(Section):
     """[train]: how the base classifier is trained."""
 
@@ -127,6 +140,7 @@ class Settings(Section):
     data: DataSettings = DataSettings()
     noise: NoiseSettings = NoiseSettings()
     certify: CertifySettings = CertifySettings()
+    tune: TuneSettings = TuneSettings()
     train: TrainSection = TrainSection()
 
 

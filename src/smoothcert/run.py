@@ -33,11 +33,12 @@ Facts = dict[str, Any]
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is: inputs done of all that were asked for, and votes cast in this session of it."""
+    """How far a run is: inputs done of all that were asked for; votes cast and inputs tuned in this session of it."""
 
     done: int
     total: int
     votes: int
+    tuned: int = 0
 
 
 def describe(smoother: Smoother, dataset: Dataset) -> Facts:
@@ -84,6 +85,7 @@ def certify_all(
             "noise with a row per input belongs to one batch, not to a data set; give one scale for all, or a tuner"
         )
     facts, directory = describe(smoother, dataset), Path(directory)
+    smoother.tuner.check(facts)
     with _opened_both(smoother, dataset, directory, facts, memory) as (store, settler):
         asked = sorted({*store.facts().get("subset", []), *chosen})
         store.describe(
@@ -91,7 +93,18 @@ def certify_all(
         )
         known = store.indices()
         left = [index for index in (chosen if settler is None else sorted(chosen)) if index not in known]
-        done, votes = len(chosen) - len(left), 0
+        done, votes, tuned = len(chosen) - len(left), 0, 0
+
+        def show() -> None:
+            if progress is not None:
+                progress(Progress(done, len(chosen), votes, tuned))
+
+        def count_tuned(index: int) -> None:
+            nonlocal tuned
+            tuned += 1
+            show()
+
+        smoother.tuned = count_tuned
         batches = (left[start : start + rows] for start in range(0, len(left), rows))
         for poll in smoother.polls(_loaded(dataset, indices) for indices in batches):
             certificate = smoother.conclude(poll)
@@ -101,8 +114,7 @@ def certify_all(
             record = record_poll(smoother, poll, certificate, dataset.truths([poll.index])[0], store)
             store.append(record, poll.seconds)
             done, votes = done + 1, votes + record.trials + sum(record.selection)
-            if progress is not None:
-                progress(Progress(done, len(chosen), votes))
+            show()
     return directory
 
 

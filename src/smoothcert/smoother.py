@@ -118,6 +118,7 @@ class Smoother(nn.Module):
             proved_radius(noise.law, norm, 1, Bound(0.9, alpha, 1, 0.05))  # refuses a law without such a theorem
         self.model, self.noise, self.norm = as_classifier(model), noise, float(norm)
         self.select, self.seed, self.tuner = select, seed, tuner or Fixed()
+        self.tuned: Callable[[int], None] = lambda index: None  # told of every input whose noise was chosen
         self.device, self.forward_draws = torch.device(device), forward_draws
         self.to(self.device)
         own = torch.get_num_threads() if self.device.type == "cpu" else 1

@@ -9,7 +9,7 @@ import numpy as np
 
 from smoothcert.cli.console import progress_bar
 from smoothcert.config import DataSettings, NoiseSettings, Settings
-from smoothcert.errors import ModelError, SettingError, look_up
+from smoothcert.errors import ModelError, SettingError
 
 if TYPE_CHECKING:
     import torch
@@ -70,10 +70,10 @@ def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = No
     """The smoothed classifier, all settings checked before anything is computed or written."""
     from smoothcert.models import load_model
     from smoothcert.smoother import Smoother
-    from smoothcert.tuners import TUNERS
+    from smoothcert.tuners import tuner_named
 
     noise, votes = noise_of(settings.noise, dataset), settings.certify
-    make_tuner = look_up("method", votes.method, TUNERS)
+    tuner = tuner_named(votes.method, **settings.tune.model_dump(exclude_none=True))
     if votes.rows < 1:
         raise SettingError(f"rows={votes.rows} must be at least 1")
     device = device_of(votes.device)
@@ -110,7 +110,7 @@ def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = No
         channels_last=votes.channels_last,
         precision=votes.precision,
         compiled=votes.compiled,
-        tuner=make_tuner(),
+        tuner=tuner,
         memory=memory,
         device=device,
     )

@@ -41,6 +41,13 @@ def command(
     norm: o.Norm = None,
     method: o.Method = None,
     memory: o.Memory = None,
+    tune_steps: o.TuneSteps = None,
+    tune_draws: o.TuneDraws = None,
+    step_size: o.StepSize = None,
+    kappa: o.Kappa = None,
+    tune_votes: o.TuneVotes = None,
+    largest: o.Largest = None,
+    tuned: o.Tuned = None,
     select: o.Select = None,
     estimate: o.Estimate = None,
     alpha: o.Alpha = None,
@@ -83,7 +90,8 @@ def certify_run(settings: Settings, out: Path, *, note: str, title: str = "certi
 
         def show(progress: Progress) -> None:
             rate = progress.votes / (time.perf_counter() - began)
-            bar.update(task, completed=progress.done, rate=f"{rate:,.0f} votes/s")
+            tuned = f"{progress.tuned} tuned, " if progress.tuned else ""
+            bar.update(task, completed=progress.done, rate=f"{tuned}{rate:,.0f} votes/s")
 
         text = write_settings(settings)
         notes = {"command": note, "settings": text}

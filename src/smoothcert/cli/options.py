@@ -17,6 +17,7 @@ from smoothcert.errors import SettingError
 
 IN_RUN = "run"  # the value of --memory alone
 MODEL, DATA, NOISE, VOTES, ENGINE = "Model", "Data", "Noise", "Votes", "Engine"
+TUNE = "Method (what is left out is the method's default)"
 
 Model = Annotated[
     str | None,
@@ -85,7 +86,8 @@ Norm = Annotated[float | None, typer.Option(help="1, 2, inf or any p > 0. [defau
 Method = Annotated[
     str | None,
     typer.Option(
-        help="Who chooses the noise: fixed, hill_climb or hill_climb_keep_label (UniCR's I-OPT). [default: fixed]",
+        help="Who chooses the noise: fixed; per input data_dependent (one factor), ancer (every coordinate), either with "
+        "_published for the form in its paper, hill_climb or hill_climb_keep_label (UniCR's I-OPT), or reuse. [default: fixed]",
         rich_help_panel=VOTES,
     ),
 ]
@@ -97,6 +99,19 @@ Memory = Annotated[
         metavar="[FILE]",
         rich_help_panel=VOTES,
     ),
+]
+TuneSteps = Annotated[int | None, typer.Option(help="Steps of the tuner.", rich_help_panel=TUNE)]
+TuneDraws = Annotated[int | None, typer.Option(help="Noisy copies per step.", rich_help_panel=TUNE)]
+StepSize = Annotated[float | None, typer.Option(help="Size of the first step.", rich_help_panel=TUNE)]
+Kappa = Annotated[
+    float | None, typer.Option(help="ancer: weight of the inner radius beside the volume.", rich_help_panel=TUNE)
+]
+TuneVotes = Annotated[int | None, typer.Option(help="Votes that compare one noise with another.", rich_help_panel=TUNE)]
+Largest = Annotated[
+    float | None, typer.Option(help="Largest factor of the given noise. [default: 2]", rich_help_panel=TUNE)
+]
+Tuned = Annotated[
+    str | None, typer.Option(help="reuse: the run whose noise is used again.", rich_help_panel=TUNE, metavar="RUN")
 ]
 Select = Annotated[int | None, typer.Option(help="Votes to choose the class. [default: 100]", rich_help_panel=VOTES)]
 Estimate = Annotated[
@@ -192,6 +207,13 @@ PATHS = {
     "scale": "noise.scale",
     "loc": "noise.loc",
     "grid": "noise.grid",
+    "tune_steps": "tune.steps",
+    "tune_draws": "tune.draws",
+    "step_size": "tune.step_size",
+    "kappa": "tune.kappa",
+    "tune_votes": "tune.votes",
+    "largest": "tune.largest",
+    "tuned": "tune.run",
     **{name: f"data.{name}" for name in ("root", "split", "size", "limit", "skip", "indices", "download")},
     **{
         name: f"certify.{name}"

@@ -47,6 +47,19 @@ class RadiusRule:
     radius: Callable[[Array, Array, int], Array]
     tight: tuple[float, float] | None = None
 
+    def slope(self, lower: Array, upper: Array, dim: int) -> tuple[Array, Array]:
+        """How fast the radius grows with lower and with upper; by central differences, so no formula is written twice.
+
+        >>> from smoothcert.laws import law_named
+        >>> [round(float(slope), 6) for slope in law_named("uniform").radii[1.0].slope(0.9, 0.1, 10)]
+        [1.0, -1.0]
+        """
+        lower, upper = np.asarray(lower, dtype=float), np.asarray(upper, dtype=float)
+        a, b = (1e-5 * np.minimum(p, 1.0 - p) for p in (lower, upper))
+        by_lower = (self.radius(lower + a, upper, dim) - self.radius(lower - a, upper, dim)) / (2.0 * a)
+        by_upper = (self.radius(lower, upper + b, dim) - self.radius(lower, upper - b, dim)) / (2.0 * b)
+        return by_lower, by_upper
+
 
 class Law(ABC):
     """Unit noise: centred, symmetric, scale one. Coordinates are independent unless ``independent`` is False.

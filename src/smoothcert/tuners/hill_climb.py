@@ -149,7 +149,9 @@ class Separate(Noise):
 
     def __init__(self, rows: Sequence[Noise], event: int) -> None:
         def stacked(values: list[Tensor]) -> Tensor:
-            return torch.stack([value.reshape((1,) * (event - value.ndim) + tuple(value.shape)) for value in values])
+            full = [value.reshape((1,) * (event - value.ndim) + tuple(value.shape)) for value in values]
+            shape = np.broadcast_shapes(*(value.shape for value in full))
+            return torch.stack([value.expand(shape) for value in full])
 
         scale, loc = stacked([row.scale for row in rows]), stacked([row.loc for row in rows])
         super().__init__(rows[0].law, scale, loc, rows[0].grid)

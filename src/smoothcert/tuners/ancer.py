@@ -1,0 +1,111 @@
+"""ANCER: each input gets its own scale in every coordinate, so that its certified region is as large as can be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from smoothcert.maths.intervals import lower_bound
+from smoothcert.noise import Noise
+from smoothcert.tuners.base import Tuner, named, positive
+from smoothcert.tuners.data_dependent import DataDependent
+from smoothcert.tuners.subject import Phase, Subject, tuned
+
+if TYPE_CHECKING:
+    from smoothcert.smoother import Smoother
+
+SIZES = (1.0, 0.9, 0.8)  # copies of the shape that was found, compared by votes
+ROOM = math.log(4.0)  # no coordinate above four times the least: where nothing matters it would grow for ever
+
+
+class Ancer(Tuner):
+    """A scale per coordinate, by ascent on log inner radius + log proxy radius / kappa (after Eiras et al. 2022).
+
+    The scale is base·exp(excess), excess >= 0: the base is the least scale, which alone makes the inner radius with the gap,
+    and it starts, as published, from the isotropic solution (DataDependent) and stays above it. The gap is the law's radius
+    at Φ(mean/deviation) of the margin over the draws, never above what all certifying votes together could prove; votes
+    that agree would leave no gradient, margins do. At the end ``votes`` fresh tuning votes compare the shape, at several
+    sizes, with the isotropic noise: a shape whose inner radius they call smaller is not taken. largest: as in DataDependent,
+    of the least scale.
+    """
+
+    name = "ancer"
+    reads_input = True
+
+    def __init__(
+        self,
+        *,
+        steps: int = 60,
+        draws: int = 64,
+        step_size: float = 0.12,
+        kappa: float = 1.0,
+        votes: int = 1000,
+        largest: float = 2.0,
+    ) -> None:
+        positive(steps=steps, draws=draws, step_size=step_size, kappa=kappa, votes=votes)
+        self.steps, self.draws, self.step_size, self.kappa, self.votes = steps, draws, step_size, kappa, votes
+        self.isotropic = DataDependent(largest=largest)
+        self.name = f"{named(self, steps, draws, step_size, kappa, votes)} from {self.isotropic.name}"  # type: ignore[misc]
+
+    def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
+        return tuned(smoother, x, start, indices, self.tune)
+
+    def tune(self, subject: Subject) -> Tensor:
+        """The scale of one input, (*event)."""
+        isotropic, label = self.isotropic.tune(subject)
+        shape = self.ascend(subject, isotropic, label)
+        return self.best(subject, [isotropic, *(size * shape for size in SIZES)], label)
+
+    def ascend(self, subject: Subject, isotropic: Tensor, label: int) -> Tensor:
+        """The shape at the end of the ascent, by Adam with steps that fall to nothing along a cosine."""
+        least = float(isotropic.min())
+        room = max(0.0, math.log(self.isotropic.largest * float(subject.start.scale.min()) / least))
+        isotropic = isotropic.to(subject.x)
+        base = torch.zeros((), device=subject.x.device, requires_grad=True)
+        excess = torch.zeros_like(subject.x, requires_grad=True)
+        groups = [{"params": [excess], "lr": self.step_size}, {"params": [base], "lr": self.step_size / 4}]
+        optimizer = torch.optim.Adam(groups)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, self.steps)
+        for step in range(self.steps):
+            drawn = subject.mirrored(Phase.ANISOTROPIC, step, self.draws)
+            gap = margin_gap(subject, subject.logits(isotropic * (base + excess).exp(), drawn), label)
+            log_inner, log_shape = base + gap.log(), excess.mean()
+            base.grad, excess.grad = torch.autograd.grad(
+                -log_inner - (log_inner + log_shape) / self.kappa, [base, excess]
+            )
+            optimizer.step()
+            schedule.step()
+            with torch.no_grad():
+                base.clamp_(0.0, room)
+                excess.clamp_(0.0, ROOM)
+        return (isotropic * (base + excess).exp()).detach().double()
+
+    def best(self, subject: Subject, scales: Sequence[Tensor], label: int) -> Tensor:
+        """The scale with the best objective by fresh votes, among those whose inner radius is at least the first's."""
+        block = subject.smoother.plan.block
+        drawn = [subject.mirrored(Phase.CHECK, step, block) for step in range(math.ceil(self.votes / block))]
+        promises = [subject.promise(subject.votes(scale, drawn), label) for scale in scales]
+        inner = [float(scale.min()) * promise for scale, promise in zip(scales, promises, strict=True)]
+
+        def objective(at: int) -> float:
+            if not inner[at] >= inner[0] > 0:
+                return -math.inf
+            return (
+                math.log(inner[at]) + math.log(promises[at]) / self.kappa + float(scales[at].log().mean()) / self.kappa
+            )
+
+        return scales[max(range(len(scales)), key=objective)]
+
+
+def margin_gap(subject: Subject, logits: Tensor, label: int) -> Tensor:
+    """The law's radius at Φ(mean/deviation) of the label's margin: what votes would give if margins were Gaussian."""
+    others = torch.cat([logits[:, :label], logits[:, label + 1 :]], dim=1)
+    margin = (logits[:, label] - others.logsumexp(dim=1)).double()
+    plan = subject.smoother.plan
+    most = float(lower_bound(plan.trials, plan.trials, plan.alpha))
+    p = torch.special.ndtr(margin.mean() / margin.std().clamp(min=1e-12)).clamp(0.51, most)
+    return subject.gap(p, 1.0 - p)

@@ -1,0 +1,116 @@
+"""One input that is being tuned: its keyed draws, the network on its noisy copies, and what votes would prove of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from smoothcert.errors import ModelError
+from smoothcert.maths import IntArray
+from smoothcert.maths.intervals import lower_bound
+from smoothcert.noise import Noise
+from smoothcert.polling import tally
+from smoothcert.seeds import Stage, draws_for
+from smoothcert.tuners.gap import Gap
+from smoothcert.tuners.hill_climb import Separate
+
+if TYPE_CHECKING:
+    from smoothcert.smoother import Smoother
+
+
+class Phase(IntEnum):
+    """What tuning draws are for; the phases share none. The numbers are part of every run and never change."""
+
+    ISOTROPIC = 1
+    ANISOTROPIC = 2
+    CHECK = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """One input under the noise it starts from.
+
+    Every call of the network has the shape of a block of this input alone, and a key says what is drawn, so what is
+    chosen for an input does not depend on the inputs beside it, on their number or on the workers.
+    """
+
+    smoother: Smoother
+    index: int
+    x: Tensor
+    start: Noise
+    gap: Gap
+
+    def draws(self, phase: Phase, step: int, number: int) -> Tensor:
+        """A keyed block of draws of the unit law: (number, *event), never used to certify."""
+        block = (int(phase) << 24) + step
+        device = self.smoother.device
+        keyed = draws_for(self.smoother.seed, self.index, Stage.TUNE, block, dtype=torch.float32, device=device)
+        drawn: Tensor = self.start.law.sample((number, *self.x.shape), keyed)
+        return drawn
+
+    def mirrored(self, phase: Phase, step: int, number: int) -> Tensor:
+        """The same with every draw beside its mirror image, since laws are symmetric: means vary less."""
+        half = self.draws(phase, step, (number + 1) // 2)
+        return torch.cat([half, -half])[:number]
+
+    def logits(self, scale: Tensor, drawn: Tensor) -> Tensor:
+        """The network on noisy copies, off the pixel grid: its rounding has no gradient."""
+        logits: Tensor = self.smoother.model(self.x + self.start.loc.to(drawn) + scale.to(drawn) * drawn)
+        if scale.requires_grad and torch.is_grad_enabled() and not logits.requires_grad:
+            raise ModelError(
+                "the network's answers have no gradient with respect to its input, and tuning needs one; "
+                "use --method hill_climb or data_dependent, which need votes only, or a differentiable network"
+            )
+        return logits
+
+    @torch.no_grad()
+    def votes(self, scale: Tensor, drawn: Sequence[Tensor]) -> IntArray:
+        """The votes under a scale; in the last place the copies with a NaN."""
+        total: IntArray = sum(tally(self.logits(scale, block)) for block in drawn)  # type: ignore[assignment]
+        return total
+
+    def promise(self, counts: IntArray, label: int) -> float:
+        """The radius at unit scale that the certifying votes would prove if they split like these; 0 if none.
+
+        One more vote is counted against the label: that n votes agree does not show a rival below 1/n.
+        """
+        plan = self.smoother.plan
+        share = int(counts[label]) / (int(counts.sum()) + 1)
+        lower = float(lower_bound(math.floor(share * plan.trials), plan.trials, plan.alpha))
+        return self.gap.factor * float(self.gap.rule.radius(lower, 1.0 - lower, self.gap.dim)) if lower > 0.5 else 0.0
+
+
+def tuned(
+    smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int], tune: Callable[[Subject], Tensor]
+) -> Noise:
+    """The noise with a row per input, of the scale that ``tune`` chooses; the workers take one input after another."""
+    event = tuple(x.shape[1:])
+    gap = Gap.of(start.law, smoother.norm, math.prod(event))
+    if not len(x):
+        return start
+    subjects = [
+        Subject(smoother, index, x[at].to(smoother.device), start.row(at, event, len(x)), gap)
+        for at, index in enumerate(indices)
+    ]
+    on_cpu, before = smoother.device.type == "cpu", torch.get_num_threads()
+    pool = ThreadPoolExecutor(
+        smoother.pollster.workers, initializer=partial(torch.set_num_threads, 1) if on_cpu else None
+    )
+    rows = []
+    try:
+        for subject, scale in zip(subjects, pool.map(tune, subjects), strict=True):
+            # Rounded to float32, as noise off the grid is drawn: half the bytes in the store.
+            rows.append(Noise(start.law, scale.detach().cpu().float(), subject.start.loc, start.grid))
+            smoother.tuned(subject.index)
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(before)
+    return Separate(rows, len(event))
