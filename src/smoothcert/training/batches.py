@@ -43,8 +43,10 @@ class Examples:
         return digest.hexdigest()
 
 
-def examples(inputs: NDArray[Any], labels: NDArray[Any], classes: int, kind: str = "training") -> Examples:
-    """The arrays as Examples, or a DataError that says what is wrong with them.
+def examples(
+    inputs: NDArray[Any], labels: NDArray[Any], classes: int, kind: str = "training", every_class: bool = False
+) -> Examples:
+    """The arrays as Examples, or a DataError that says what is wrong with them; ``every_class`` must occur if set.
 
     >>> examples(np.zeros((2, 3), np.uint8), np.array([0, 7]), classes=3)
     Traceback (most recent call last):
@@ -64,6 +66,13 @@ def examples(inputs: NDArray[Any], labels: NDArray[Any], classes: int, kind: str
         raise DataError(
             f"{kind} labels must be from 0 to {classes - 1}, for {classes} classes; "
             f"got {labels.min()} to {labels.max()}"
+        )
+    missing = np.setdiff1d(np.arange(classes), labels)
+    if every_class and missing.size:
+        raise DataError(
+            f"{kind} data of {classes} classes must hold every class; there is no input of class "
+            f"{', '.join(map(str, missing[:5]))}{' and others' if missing.size > 5 else ''}; give more data (a larger limit), "
+            "or number the labels without gaps"
         )
     if inputs.dtype == np.float32 and not np.isfinite(inputs).all():
         raise DataError(f"{kind} inputs hold NaN or infinite values; every value must be finite")
