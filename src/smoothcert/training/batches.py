@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,6 +92,21 @@ def key_of(seed: int, epoch: int, purpose: str) -> int:
     False
     """
     return int.from_bytes(hashlib.sha256(f"{seed}/{epoch}/{purpose}".encode()).digest()[:8], "big") >> 1
+
+
+def held_out(indices: Sequence[int], count: int, seed: int) -> tuple[list[int], list[int]]:
+    """The indices in order without ``count`` of them, and those, chosen by the seed.
+
+    >>> kept, chosen = held_out(range(100), 10, seed=0)
+    >>> len(kept), len(chosen), sorted(kept + chosen) == list(range(100))
+    (90, 10, True)
+    """
+    if not 0 <= count < len(indices):
+        raise SettingError(
+            f"validation={count} inputs cannot be held out of {len(indices)}; give a number from 0 to {len(indices) - 1}"
+        )
+    mixed = torch.randperm(len(indices), generator=generator_of(seed, 0, "held out", torch.device("cpu"))).tolist()
+    return [indices[at] for at in sorted(mixed[count:])], [indices[at] for at in sorted(mixed[:count])]
 
 
 def batches_of(order: Tensor, size: int) -> list[Tensor]:
