@@ -26,6 +26,7 @@ from smoothcert.training import (
     BatchReport,
     EpochReport,
     NoiseGenerator,
+    Noising,
     TrainSettings,
     new_model,
     train,
@@ -232,6 +233,32 @@ def test_each_input_keeps_its_own_sigma_across_epochs(tmp_path: Path) -> None:
     assert 0.5 <= float(factors.min()) < float(factors.max()) <= 2.0
     run(tmp_path / "warm", replace(SETTINGS, data_dependent=True, warmup=1.0))
     assert (torch.load(tmp_path / "warm/checkpoint.pt", weights_only=True)["factors"] == 1).all()
+
+
+def test_sigma_goes_with_its_input_through_every_shuffle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sigma that is found is read off the input itself, so one that went to another input shows."""
+
+    def mark(x: Tensor) -> Tensor:
+        return 1 + x.flatten(1)[:, 0]
+
+    class Checked(GaussianRecipe):
+        def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+            assert torch.equal(batch.noising.scale.flatten(), 0.1 * mark(batch.x))
+            return super().loss(model, batch)
+
+    found: list[Tensor] = []
+
+    def improved(model: nn.Module, x: Tensor, noising: Noising, factors: Tensor) -> Tensor:
+        found.append(factors.clone())
+        assert torch.equal(factors, torch.ones(len(x)) if len(found) <= 5 else mark(x))  # kept from the epoch before
+        return mark(x)
+
+    monkeypatch.setitem(RECIPES, "gaussian", Checked)
+    monkeypatch.setattr("smoothcert.training.loop.improved", improved)
+    run(tmp_path, replace(SETTINGS, data_dependent=True, warmup=0.0))
+    assert len(found) == 4 * 5
+    kept = torch.load(tmp_path / "checkpoint.pt", weights_only=True)["factors"]
+    assert torch.equal(kept, mark(torch.from_numpy(stripes()[0]).float() / 255))
 
 
 def test_another_noise_in_the_folder_is_named(unbroken: Path) -> None:

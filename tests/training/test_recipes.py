@@ -223,7 +223,7 @@ def test_the_warm_up_grows_the_ball() -> None:
     """At warmth 0 the loss is the cross-entropy of noisy copies; it rises with the ball."""
     losses = [float(SmoothAdv().loss(Linear(), Batch(X, Y, noising(), warmth)).detach()) for warmth in (0.0, 0.5, 1.0)]
     copies = noising().copies(X, 2).flatten(0, 1)
-    assert losses[0] == pytest.approx(float(nn.functional.cross_entropy(Linear()(copies), Y.repeat(2))))
+    assert losses[0] == pytest.approx(float(nn.functional.cross_entropy(Linear()(copies), Y.repeat(2)).detach()))
     assert losses[0] < losses[1] < losses[2]
 
 
