@@ -69,6 +69,9 @@ class NoiseGenerator(nn.Module):
 
 
 def logits_of(model: nn.Module, copies: Tensor) -> Tensor:
-    """The logits of (count, batch, *event) as (count, batch, classes), in one call of the model."""
-    logits: Tensor = model(copies.flatten(0, 1))
+    """The logits of (count, batch, *event) as (count, batch, classes), in one call of the model.
+
+    They have the precision of the copies, also where the model computes in bfloat16, which cannot tell 0.999 from 1.
+    """
+    logits: Tensor = model(copies.flatten(0, 1)).to(copies.dtype)
     return logits.view(*copies.shape[:2], -1)
