@@ -69,9 +69,10 @@ class NoiseGenerator(nn.Module):
 
 
 def logits_of(model: nn.Module, copies: Tensor) -> Tensor:
-    """The logits of (count, batch, *event) as (count, batch, classes), in one call of the model.
+    """The logits of (count, batch, *event) as (count, batch, classes).
 
-    They have the precision of the copies, also where the model computes in bfloat16, which cannot tell 0.999 from 1.
+    One call per copy: calls of the batch's own size stay in the cache, and two of 128 images take a quarter less time than
+    one of 256 on a CPU. Logits have the precision of the copies, also where the model computes in bfloat16, which cannot
+    tell 0.999 from 1.
     """
-    logits: Tensor = model(copies.flatten(0, 1)).to(copies.dtype)
-    return logits.view(*copies.shape[:2], -1)
+    return torch.stack([model(copy) for copy in copies]).to(copies.dtype)

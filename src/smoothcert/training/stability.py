@@ -25,7 +25,7 @@ class Stability(Recipe):
     strength: float = 6.0
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        both = torch.cat([batch.x[None], batch.noising.copies(batch.x, 1)])
-        clean, noisy = logits_of(model, both).log_softmax(-1).unbind()
+        both = torch.cat([batch.x, batch.noising.copies(batch.x, 1)[0]])
+        clean, noisy = logits_of(model, both[None])[0].log_softmax(-1).chunk(2)
         divergence = (clean.exp() * (clean - noisy)).sum(-1).mean()
         return functional.nll_loss(clean, batch.y) + self.strength * divergence
