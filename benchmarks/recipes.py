@@ -104,7 +104,14 @@ def line_of(
     seconds = time.process_time() - began
     model = load_model(path, shape=shared["architecture"]["shape"])
     smoother = sc.Smoother(
-        model, shared["noise"], norm=2, estimate=args.votes, estimator="fixed", shared_noise=True, seed=1
+        model,
+        shared["noise"],
+        norm=2,
+        estimate=args.votes,
+        estimator="fixed",
+        shared_noise=True,
+        workers=os.cpu_count(),
+        seed=1,
     )
     radii, clean = [], 0
     for start in range(0, len(arrays["truths"]), 50):
