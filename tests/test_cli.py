@@ -15,10 +15,25 @@ from safetensors.torch import save_file
 from torch import nn
 
 import smoothcert.cli
-from smoothcert.models import small_cnn
+from smoothcert.laws import LAWS
+from smoothcert.models import MODELS, read_metadata, small_cnn
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
+from smoothcert.training import RECIPES
 
-COMMANDS = ("demo", "train", "certify", "predict", "report", "curve", "search", "recertify", "export")
+COMMANDS = (
+    "demo",
+    "train",
+    "certify",
+    "predict",
+    "report",
+    "curve",
+    "search",
+    "recertify",
+    "export",
+    "recipes",
+    "models",
+    "laws",
+)
 
 
 @pytest.fixture
@@ -144,6 +159,27 @@ class TestJourney:
         cli("certify", "--model", "net/model.safetensors", "--sigma", 0.3, "-n", 200, "--indices", "4,7", "--out", "r")
         rows = json.loads(cli("report", "r", "--json")[0])
         assert rows[0]["inputs"] == 2
+
+    def test_train_by_any_recipe_with_any_noise(self, cli: Cli, folder: Path) -> None:
+        np.save(folder / "scale.npy", np.linspace(0.1, 0.5, 784).reshape(1, 28, 28))
+        quick = ("--model", "mlp", "--epochs", 2, "--limit", 200)
+        _, notes = cli(
+            *("train", *quick, "--recipe", "macer:draws=2", "--noise", "laplace", "--scale", "scale.npy"),
+            *("--validation", 40, "--data-dependent", "--warmup", 0.5, "--precision", "bfloat16", "--out", "net"),
+        )
+        assert "on 40 held out" in notes
+        told = read_metadata(folder / "net/best.safetensors")
+        assert told["smoothcert.recipe"] == "macer:draws=2,strength=12,margin=8,sharpness=16"
+        assert told["smoothcert.noise"].startswith("laplace, scale of shape (1, 28, 28)")
+        _, notes = cli("train", *quick, "--sigma", 0.3, "--recipe", "consistancy", "--out", "b", status=2)
+        assert "did you mean 'consistency'" in notes
+        _, notes = cli("train", *quick, "--sigma", 0.3, "--validation", 200, "--out", "b", status=2)
+        assert "give a number from 0 to 199" in notes
+        _, notes = cli("train", *quick, "--sigma", 0.3, "--precision", "int8", "--out", "b", status=2)
+        assert "'float32' or 'bfloat16'" in notes
+        _, notes = cli("train", "--model", "mlp", "--sigma", 0.3, "--limit", 5, "--out", "b", status=2)
+        assert "there is no input of class" in notes
+        assert not (folder / "b").exists()
 
     def test_anisotropic_noise_and_arrays_without_labels(self, cli: Cli, model: Path, folder: Path) -> None:
         np.save(folder / "scale.npy", np.linspace(0.1, 0.5, 784).reshape(1, 28, 28))
@@ -324,3 +360,21 @@ def test_quiet_when_not_a_terminal(model: Path, folder: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "\x1b" not in done.stdout + done.stderr
     assert len(done.stdout.splitlines()) == 3
+
+
+def test_the_lists_hold_every_name(cli: Cli) -> None:
+    for command, names in (("recipes", RECIPES), ("models", MODELS), ("laws", LAWS)):
+        printed, _ = cli(command)
+        assert all(name in printed for name in names), command
+
+
+def test_the_help_of_train_holds_every_recipe_in_its_own_words() -> None:
+    for name, recipe in RECIPES.items():
+        assert f"- {name}: {recipe.summary}\n" in smoothcert.cli.train.RECIPES
+
+
+def test_logs_for_tensorboard_say_what_is_missing(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    _, notes = cli("train", "--sigma", 0.3, "--limit", 100, "--tensorboard", "--out", "net", status=2)
+    assert "pip install 'smoothcert[tensorboard]'" in notes
+    assert not (folder / "net").exists()

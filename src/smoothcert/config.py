@@ -120,7 +120,10 @@ class TuneSettings(Section):
 class TrainSection(Section):
     """[train]: how the base classifier is trained."""
 
-    recipe: str = "gaussian"
+    recipe: str = "consistency"
+    data_dependent: bool = False
+    warmup: float = 0.1
+    validation: int = 0
     epochs: int = 10
     batch: int = 128
     optimizer: Literal["adam", "sgd"] = "adam"
@@ -129,6 +132,8 @@ class TrainSection(Section):
     schedule: Literal["cosine", "constant"] = "cosine"
     augment: bool = False
     flip: bool = False
+    precision: Literal["float32", "bfloat16"] = "float32"
+    tensorboard: bool = False
     seed: int = 0
     device: str = "cpu"
 

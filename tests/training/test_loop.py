@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +15,28 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.errors import DataError, ModelError, RunError, SettingError, UnknownName
+from smoothcert.laws import Draws
+from smoothcert.laws.gaussian import Gaussian
+from smoothcert.maths import Array
 from smoothcert.models import fingerprint, load_model, read_metadata, read_state
-from smoothcert.training import RECIPES, BatchReport, EpochReport, TrainSettings, new_model, train
+from smoothcert.noise import Noise
+from smoothcert.training import (
+    RECIPES,
+    Batch,
+    BatchReport,
+    EpochReport,
+    NoiseGenerator,
+    Noising,
+    TrainSettings,
+    new_model,
+    train,
+)
+from smoothcert.training.gaussian import Gaussian as GaussianRecipe
 
 SHAPE = (1, 8, 8)
 ARCHITECTURE = {"name": "small_cnn", "shape": SHAPE, "classes": 3, "mean": (0.5,), "std": (0.5,)}
-SETTINGS = TrainSettings(sigma=0.1, epochs=4, batch=32, learning_rate=3e-3, seed=7)
-
-
-@dataclass(frozen=True)
-class GaussianNoise:
-    sigma: float = 0.1
-
-    def noisy(self, x: Tensor, generator: torch.Generator) -> Tensor:
-        return x + self.sigma * torch.randn(x.shape, generator=generator, device=x.device)
+SETTINGS = TrainSettings("gaussian", sigma=0.1, epochs=4, batch=32, learning_rate=3e-3, seed=7)
+NOISE = Noise.isotropic("gaussian", 0.1)
 
 
 class Stop(Exception):
@@ -48,7 +56,7 @@ def stripes(count: int = 150, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 def run(out: Path, settings: TrainSettings = SETTINGS, model: nn.Module | None = None, **options: Any) -> Path:
     inputs, labels = options.pop("data", None) or stripes()
     model = model or new_model(ARCHITECTURE, settings.seed)
-    given = {"noise": GaussianNoise(), "out": out, "architecture": ARCHITECTURE} | options
+    given = {"noise": NOISE, "out": out, "architecture": ARCHITECTURE} | options
     return train(model, inputs, labels, settings, **given)
 
 
@@ -107,13 +115,13 @@ def test_one_seed_one_model(unbroken: Path, tmp_path: Path) -> None:
 def test_every_draw_of_noise_is_fresh(tmp_path: Path) -> None:
     first_values: list[float] = []
 
-    class Recorded(GaussianNoise):
-        def noisy(self, x: Tensor, generator: torch.Generator) -> Tensor:
-            noisy = super().noisy(x, generator)
-            first_values.append(float((noisy - x).flatten()[0]))
-            return noisy
+    class Recorded(Gaussian):
+        def sample(self, shape: tuple[int, ...], draws: Draws) -> Array:
+            z = super().sample(shape, draws)
+            first_values.append(float(z.flatten()[0]))
+            return z
 
-    run(tmp_path, noise=Recorded(), validation=stripes(60, seed=1))
+    run(tmp_path, noise=Noise(Recorded(), 0.1), validation=stripes(60, seed=1))
     assert len(first_values) == 4 * (5 + 5 + 2)
     assert len(set(first_values)) == len(first_values)
 
@@ -146,7 +154,17 @@ def test_a_run_killed_within_an_epoch_resumes_to_the_same_weights(unbroken: Path
     assert same(run(tmp_path), unbroken)
 
 
-@pytest.mark.parametrize("change", [{"optimizer": "sgd"}, {"schedule": "constant"}, {"augment": True, "flip": True}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"optimizer": "sgd"},
+        {"schedule": "constant"},
+        {"augment": True, "flip": True},
+        {"precision": "bfloat16"},
+        {"data_dependent": True, "warmup": 0.2},
+        *({"recipe": name} for name in RECIPES),
+    ],
+)
 def test_every_option_resumes(change: dict[str, Any], unbroken: Path, tmp_path: Path) -> None:
     settings = replace(SETTINGS, epochs=2, **change)
     dropout = {"name": "own:dropout", "shape": SHAPE, "classes": 3}
@@ -160,6 +178,92 @@ def test_every_option_resumes(change: dict[str, Any], unbroken: Path, tmp_path: 
     with pytest.raises(Stop):
         run(tmp_path / "part", settings, model(), architecture=dropout, progress=stop_after(1))
     assert same(run(tmp_path / "part", settings, model(), architecture=dropout), whole)
+
+
+class Learned(NoiseGenerator):
+    """One scale for all, which learns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log_scale = nn.Parameter(torch.tensor(-2.0))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.log_scale.exp(), torch.zeros(())
+
+    def penalty(self, scale: Tensor, loc: Tensor) -> Tensor:
+        return -10 * scale.mean()
+
+
+def test_a_generator_learns_with_the_model_and_resumes(tmp_path: Path) -> None:
+    settings = replace(SETTINGS, recipe="consistency")
+    run(tmp_path / "whole", settings, generator=(whole := Learned()))
+    assert float(whole.log_scale.detach()) > -1.975  # Adam cannot go further than 20 steps of half 0.003
+    assert read_state(tmp_path / "whole/generator.safetensors")["log_scale"] == whole.log_scale
+    with pytest.raises(Stop):
+        run(tmp_path / "part", settings, generator=Learned(), progress=stop_after(2))
+    run(tmp_path / "part", settings, generator=Learned())
+    assert same(tmp_path / "part/model.safetensors", tmp_path / "whole/model.safetensors")
+    assert same(tmp_path / "part/generator.safetensors", tmp_path / "whole/generator.safetensors")
+
+
+def test_the_best_epoch_is_kept_also_across_a_resume(tmp_path: Path) -> None:
+    held_out, seen = stripes(60, seed=1), []
+    run(tmp_path / "whole", validation=held_out, progress=seen.append)
+    best = max(seen, key=lambda report: (report.validation_accuracy, -report.epoch))
+    metadata = read_metadata(tmp_path / "whole/best.safetensors")
+    assert metadata["smoothcert.epoch"] == str(best.epoch)
+    assert float(metadata["smoothcert.validation_accuracy"]) == best.validation_accuracy
+    alone = run(tmp_path / "alone", validation=held_out, progress=None)
+    assert same(alone, tmp_path / "whole/model.safetensors")
+    for epoch in (1, 2, 3):
+        with pytest.raises(Stop):
+            run(tmp_path / f"{epoch}", validation=held_out, progress=stop_after(epoch))
+        run(tmp_path / f"{epoch}", validation=held_out)
+        assert same(tmp_path / f"{epoch}/best.safetensors", tmp_path / "whole/best.safetensors")
+        assert read_metadata(tmp_path / f"{epoch}/best.safetensors") == metadata
+    with pytest.raises(RunError, match="validation was"):
+        run(tmp_path / "whole", validation=stripes(60, seed=2))
+
+
+def test_each_input_keeps_its_own_sigma_across_epochs(tmp_path: Path) -> None:
+    run(tmp_path, replace(SETTINGS, data_dependent=True, warmup=0.25))
+    factors = torch.load(tmp_path / "checkpoint.pt", weights_only=True)["factors"]
+    assert factors.shape == (150,)
+    assert len(factors.unique()) > 75
+    assert 0.5 <= float(factors.min()) < float(factors.max()) <= 2.0
+    run(tmp_path / "warm", replace(SETTINGS, data_dependent=True, warmup=1.0))
+    assert (torch.load(tmp_path / "warm/checkpoint.pt", weights_only=True)["factors"] == 1).all()
+
+
+def test_sigma_goes_with_its_input_through_every_shuffle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sigma that is found is read off the input itself, so one that went to another input shows."""
+
+    def mark(x: Tensor) -> Tensor:
+        return 1 + x.flatten(1)[:, 0]
+
+    class Checked(GaussianRecipe):
+        def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+            assert torch.equal(batch.noising.scale.flatten(), 0.1 * mark(batch.x))
+            return super().loss(model, batch)
+
+    found: list[Tensor] = []
+
+    def improved(model: nn.Module, x: Tensor, noising: Noising, factors: Tensor) -> Tensor:
+        found.append(factors.clone())
+        assert torch.equal(factors, torch.ones(len(x)) if len(found) <= 5 else mark(x))  # kept from the epoch before
+        return mark(x)
+
+    monkeypatch.setitem(RECIPES, "gaussian", Checked)
+    monkeypatch.setattr("smoothcert.training.loop.improved", improved)
+    run(tmp_path, replace(SETTINGS, data_dependent=True, warmup=0.0))
+    assert len(found) == 4 * 5
+    kept = torch.load(tmp_path / "checkpoint.pt", weights_only=True)["factors"]
+    assert torch.equal(kept, mark(torch.from_numpy(stripes()[0]).float() / 255))
+
+
+def test_another_noise_in_the_folder_is_named(unbroken: Path) -> None:
+    with pytest.raises(RunError, match=r"noise was gaussian, scale 0\.1, loc 0\.0, is gaussian, scale of shape"):
+        run(unbroken.parent, noise=Noise("gaussian", torch.full(SHAPE, 0.1)))
 
 
 def test_a_finished_run_is_not_trained_again(unbroken: Path) -> None:
@@ -217,27 +321,29 @@ def test_full_disk_keeps_the_last_checkpoint(tmp_path: Path, monkeypatch: pytest
 def test_nan_loss_says_where_and_keeps_the_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = 0
 
-    def loss(model: nn.Module, x: Tensor, y: Tensor, noise_draw: Callable[[Tensor], Tensor]) -> Tensor:
-        nonlocal steps
-        steps += 1
-        value = nn.functional.cross_entropy(model(noise_draw(x)), y)
-        return value * float("nan") if steps == 8 else value
+    class Broken(GaussianRecipe):
+        def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+            nonlocal steps
+            steps += 1
+            value = super().loss(model, batch)
+            return value * float("nan") if steps == 8 else value
 
-    monkeypatch.setitem(RECIPES, "gaussian", loss)
+    monkeypatch.setitem(RECIPES, "gaussian", Broken)
     with pytest.raises(ModelError, match="became nan at step 3 of 5 of epoch 2; the checkpoint of epoch 1 is kept"):
         run(tmp_path)
     assert os.listdir(tmp_path) == ["checkpoint.pt"]
-    assert torch.load(tmp_path / "checkpoint.pt", weights_only=True)["epoch"] == 1
+    assert torch.load(tmp_path / "checkpoint.pt", weights_only=True)["progress"]["epoch"] == 1
     monkeypatch.undo()
     run(tmp_path)
 
 
 def test_diverging_weights_never_reach_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def loss(model: nn.Module, x: Tensor, y: Tensor, noise_draw: Callable[[Tensor], Tensor]) -> Tensor:
-        zero = 0 * next(model.parameters()).sum()  # the square root at 0 is finite, its slope is not
-        return nn.functional.cross_entropy(model(noise_draw(x)), y) + zero.sqrt()
+    class Steep(GaussianRecipe):
+        def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+            zero = 0 * next(model.parameters()).sum()  # the square root at 0 is finite, its slope is not
+            return super().loss(model, batch) + zero.sqrt()
 
-    monkeypatch.setitem(RECIPES, "gaussian", loss)
+    monkeypatch.setitem(RECIPES, "gaussian", Steep)
     settings = replace(SETTINGS, batch=1000)
     with pytest.raises(ModelError, match="infinite or NaN at the last step of epoch 1; there is no checkpoint yet"):
         run(tmp_path, settings)
@@ -274,6 +380,42 @@ def test_a_model_that_does_not_fit_is_refused(tmp_path: Path) -> None:
         run(tmp_path, model=nn.Sequential(nn.Flatten(), nn.Linear(64, 5)))
     with pytest.raises(ModelError, match="the data has"):
         run(tmp_path, architecture=ARCHITECTURE | {"shape": (1, 9, 9)})
+
+
+class Frozen(nn.Module):
+    """What an adapter of a foreign runtime gives: numbers without gradients."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.from_numpy(x.detach().flatten(1)[:, :3].numpy())
+
+
+class Blind(nn.Module):
+    """Learns, but lets no gradient through to its input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(64, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.linear(x.detach().flatten(1))
+        return logits
+
+
+def test_models_without_gradients_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="Frozen has no weights with gradients.*ONNX"):
+        run(tmp_path, model=Frozen())
+    with pytest.raises(ModelError, match="the recipe smoothadv needs the gradient of the model in its input"):
+        run(tmp_path, replace(SETTINGS, recipe="smoothadv"), model=Blind())
+    with pytest.raises(ModelError, match="data_dependent needs the gradient"):
+        run(tmp_path, replace(SETTINGS, data_dependent=True), model=Blind())
+    assert os.listdir(tmp_path) == []
+    run(tmp_path, replace(SETTINGS, epochs=1), model=Blind())
+
+
+def test_an_empty_class_is_refused(tmp_path: Path) -> None:
+    inputs, labels = stripes()
+    with pytest.raises(DataError, match="no input of class 1; give more data"):
+        run(tmp_path, data=(inputs[labels != 1], labels[labels != 1]))
 
 
 def test_floats_train_as_bytes_do(unbroken: Path, tmp_path: Path) -> None:

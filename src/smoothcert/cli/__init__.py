@@ -12,7 +12,20 @@ import typer
 from rich.text import Text
 
 from smoothcert import __version__
-from smoothcert.cli import certify, curve, demo, export, predict, recertify, report, search, train
+from smoothcert.cli import (
+    certify,
+    curve,
+    demo,
+    export,
+    laws,
+    models,
+    predict,
+    recertify,
+    recipes,
+    report,
+    search,
+    train,
+)
 from smoothcert.cli.console import errors
 from smoothcert.cli.options import Command
 from smoothcert.errors import SmoothcertError
@@ -21,7 +34,7 @@ app = typer.Typer(
     help="Certify that a classifier's answer cannot change under small perturbations of its input.",
     epilog="Start with: smoothcert demo",
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     add_completion=False,
 )
@@ -43,7 +56,7 @@ def _stopping_cleanly(command: Callable[..., None]) -> Callable[..., None]:
     return stopping
 
 
-for module in (demo, train, certify, predict, report, curve, search, recertify, export):
+for module in (demo, train, certify, predict, report, curve, search, recertify, export, recipes, models, laws):
     app.command(module.NAME, cls=Command, epilog=f"Example: {module.EXAMPLE}")(_stopping_cleanly(module.command))
 
 

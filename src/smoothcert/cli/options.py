@@ -250,10 +250,11 @@ class Command(TyperCommand):
 
 
 def settings_of(context: typer.Context, home: str) -> Settings:
-    """The settings of a command from its file, flags and assignments; seed and device go to the section ``home``."""
+    """The settings of a command from its file, flags and assignments; what the section ``home`` knows goes there."""
     given: Mapping[str, Any] = context.params
+    own = type(getattr(Settings(), home)).model_fields
     flags = {
-        PATHS.get(name, f"{home}.{name}"): value
+        f"{home}.{name}" if name in own else PATHS.get(name, f"{home}.{name}"): value
         for name, value in given.items()
         if name not in ("config", "assign", "out", "votes", "json")
     }

@@ -88,6 +88,7 @@ def command(
         "data.root": root,
         "data.download": download,
         "noise.grid": grid,
+        "train.recipe": "gaussian",  # as published; --set train.recipe=… wins
         "train.seed": seed,
         "train.device": device,
         "train.epochs": epochs,

@@ -11,11 +11,20 @@ from smoothcert.cli import options as o
 from smoothcert.cli.build import dataset_of, device_of, indices_of, noise_of
 from smoothcert.cli.console import errors, progress_bar
 from smoothcert.config import Settings
-from smoothcert.errors import DataError, SettingError
+from smoothcert.errors import DataError
 
 NAME = "train"
-EXAMPLE = "smoothcert train --model small_cnn --data digits --sigma 0.5 --epochs 10 --out cnn"
+EXAMPLE = "smoothcert train --model small_cnn --data digits --recipe consistency --sigma 0.5 --epochs 10 --out cnn"
 TRAINING = "Training"
+# The same lines as the recipes' own (a test compares them); written out so that --help need not import torch.
+RECIPES = """How to train; parameters follow a colon, as in consistency:strength=5. [default: consistency]
+
+- gaussian: cross-entropy on noisy inputs (Cohen et al. 2019)
+- stability: cross-entropy on clean inputs, divergence from noisy ones (Li et al. 2019)
+- consistency: cross-entropy, and noisy copies answered alike (Jeong and Shin 2020)
+- smoothadv: cross-entropy on noisy copies of adversarial inputs (Salman et al. 2019)
+- macer: cross-entropy, and a larger soft radius where it is right (Zhai et al. 2020)
+"""
 
 
 def command(
@@ -24,7 +33,10 @@ def command(
         Path, typer.Option(help="The directory for checkpoints and model.safetensors; continued if it exists.")
     ],
     model: Annotated[
-        str | None, typer.Option(help="small_cnn or mlp. [default: small_cnn]", rich_help_panel=o.MODEL)
+        str | None,
+        typer.Option(
+            help="A built-in model; smoothcert models lists them. [default: small_cnn]", rich_help_panel=o.MODEL
+        ),
     ] = None,
     mean: o.Mean = None,
     std: o.Std = None,
@@ -36,10 +48,33 @@ def command(
     download: o.Download = None,
     noise: o.NoiseLaw = None,
     sigma: o.Sigma = None,
-    grid: o.Grid = None,
-    recipe: Annotated[
-        str | None,
-        typer.Option(help="gaussian: cross-entropy on noisy inputs (Cohen et al. 2019).", rich_help_panel=TRAINING),
+    scale: o.Scale = None,
+    loc: o.Loc = None,
+    recipe: Annotated[str | None, typer.Option(help=RECIPES, rich_help_panel=TRAINING)] = None,
+    data_dependent: Annotated[
+        bool | None,
+        typer.Option(
+            "--data-dependent/--one-sigma",
+            help="Each training input finds its own sigma, kept from epoch to epoch (Alfarra et al. 2022, Alg. 2). "
+            "[default: one sigma]",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
+    warmup: Annotated[
+        float | None,
+        typer.Option(
+            help="The share of the run before each input finds its sigma, and before adversarial inputs are at full "
+            "strength. [default: 0.1]",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
+    validation: Annotated[
+        int | None,
+        typer.Option(
+            help="Training inputs held out: the epoch with the best accuracy on them under noise is kept as best.safetensors. "
+            "[default: 0]",
+            rich_help_panel=TRAINING,
+        ),
     ] = None,
     epochs: Annotated[
         int | None, typer.Option(help="Passes over the data. [default: 10]", rich_help_panel=TRAINING)
@@ -64,6 +99,20 @@ def command(
         bool | None,
         typer.Option("--flip/--no-flip", help="Mirror half of the images; needs --augment.", rich_help_panel=TRAINING),
     ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(
+            help="float32, or bfloat16 for mixed precision (autocast). [default: float32]", rich_help_panel=TRAINING
+        ),
+    ] = None,
+    tensorboard: Annotated[
+        bool | None,
+        typer.Option(
+            "--tensorboard/--no-tensorboard",
+            help="Write logs for TensorBoard to OUT/tensorboard; needs the extra tensorboard.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
     seed: o.Seed = None,
     device: o.Device = None,
     config: o.Config = None,
@@ -85,15 +134,18 @@ def train_model(settings: Settings, out: Path) -> Path:
     noise = noise_of(settings.noise, train_data)
     if train_data.classes is None:
         raise DataError(f"{train_data.name} has no labels, so nothing can be trained on it; give data with labels")
-    if settings.noise.sigma is None:
-        raise SettingError("training records sigma; give --sigma, the standard deviation of the noise")
     device_of(settings.train.device)
     from smoothcert.training import BatchReport, EpochReport, TrainSettings, new_model, train
+    from smoothcert.training.batches import held_out
+    from smoothcert.training.logs import tensorboard_log
 
-    indices = indices_of(settings.data, train_data)
-    inputs, labels = train_data.inputs(indices), np.array(train_data.truths(indices))
-    section = settings.train.model_dump()
+    section = settings.train.model_dump(exclude={"validation", "tensorboard"})
     plan = TrainSettings(**section, law=settings.noise.law, sigma=settings.noise.sigma)
+    log = tensorboard_log(out) if settings.train.tensorboard else None
+    indices = indices_of(settings.data, train_data)
+    kept, judging = held_out(indices, settings.train.validation, plan.seed)
+    inputs, labels = train_data.inputs(kept), np.array(train_data.truths(kept))
+    validation = (train_data.inputs(judging), np.array(train_data.truths(judging))) if judging else None
     architecture = {
         "name": settings.model.source or "small_cnn",
         "shape": train_data.shape,
@@ -108,10 +160,14 @@ def train_model(settings: Settings, out: Path) -> Path:
             bar.update(task, completed=report.epoch - 1 + report.batch / report.batches, rate=f"loss {report.loss:.3f}")
 
         def epoch(report: EpochReport) -> None:
+            held = report.validation_accuracy
             errors.print(
                 f"epoch {report.epoch}/{report.epochs}: loss {report.loss:.4f}, "
-                f"accuracy under noise {report.accuracy:.1%}",
+                f"accuracy under noise {report.accuracy:.1%}"
+                f"{'' if held is None else f', {held:.1%} on {len(judging)} held out'}",
             )
+            if log is not None:
+                log(report)
 
         return train(
             new_model(architecture, plan.seed),
@@ -121,6 +177,7 @@ def train_model(settings: Settings, out: Path) -> Path:
             noise=noise,
             out=out,
             architecture=architecture,
+            validation=validation,
             progress=epoch,
             batch_progress=step,
         )

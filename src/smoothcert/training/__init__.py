@@ -1,23 +1,27 @@
 """Training for smoothing: one loop, and one file per recipe.
 
-A new recipe is one file with a function ``loss(model, x, y, noise_draw) -> Tensor`` and one line of RECIPES;
-``noise_draw(x)`` is a noisy copy of x, fresh at every call.
+A new recipe is one file with a subclass of Recipe and one line of RECIPES: ``loss(model, batch)`` takes noisy copies from
+``batch.noising`` and does not care which law they follow, or who chose their scale.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from torch import Tensor, nn
-
-from smoothcert.training import gaussian
-from smoothcert.training.loop import TrainingNoise, new_model, train
+from smoothcert.training.base import Recipe
+from smoothcert.training.loop import new_model, train
+from smoothcert.training.noising import Batch, NoiseGenerator, Noising
+from smoothcert.training.recipes import RECIPES, recipe_named
 from smoothcert.training.settings import BatchReport, EpochReport, TrainSettings
 
-__all__ = ["RECIPES", "BatchReport", "EpochReport", "Recipe", "TrainSettings", "TrainingNoise", "new_model", "train"]
-
-Recipe = Callable[[nn.Module, Tensor, Tensor, Callable[[Tensor], Tensor]], Tensor]
-
-RECIPES: dict[str, Recipe] = {
-    "gaussian": gaussian.loss,
-}
+__all__ = [
+    "RECIPES",
+    "Batch",
+    "BatchReport",
+    "EpochReport",
+    "NoiseGenerator",
+    "Noising",
+    "Recipe",
+    "TrainSettings",
+    "new_model",
+    "recipe_named",
+    "train",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,8 +44,10 @@ class Examples:
         return digest.hexdigest()
 
 
-def examples(inputs: NDArray[Any], labels: NDArray[Any], classes: int, kind: str = "training") -> Examples:
-    """The arrays as Examples, or a DataError that says what is wrong with them.
+def examples(
+    inputs: NDArray[Any], labels: NDArray[Any], classes: int, kind: str = "training", every_class: bool = False
+) -> Examples:
+    """The arrays as Examples, or a DataError that says what is wrong with them; ``every_class`` must occur if set.
 
     >>> examples(np.zeros((2, 3), np.uint8), np.array([0, 7]), classes=3)
     Traceback (most recent call last):
@@ -65,6 +68,13 @@ def examples(inputs: NDArray[Any], labels: NDArray[Any], classes: int, kind: str
             f"{kind} labels must be from 0 to {classes - 1}, for {classes} classes; "
             f"got {labels.min()} to {labels.max()}"
         )
+    missing = np.setdiff1d(np.arange(classes), labels)
+    if every_class and missing.size:
+        raise DataError(
+            f"{kind} data of {classes} classes must hold every class; there is no input of class "
+            f"{', '.join(map(str, missing[:5]))}{' and others' if missing.size > 5 else ''}; give more data (a larger limit), "
+            "or number the labels without gaps"
+        )
     if inputs.dtype == np.float32 and not np.isfinite(inputs).all():
         raise DataError(f"{kind} inputs hold NaN or infinite values; every value must be finite")
     return Examples(inputs, labels.astype(np.int64))
@@ -82,6 +92,21 @@ def key_of(seed: int, epoch: int, purpose: str) -> int:
     False
     """
     return int.from_bytes(hashlib.sha256(f"{seed}/{epoch}/{purpose}".encode()).digest()[:8], "big") >> 1
+
+
+def held_out(indices: Sequence[int], count: int, seed: int) -> tuple[list[int], list[int]]:
+    """The indices in order without ``count`` of them, and those, chosen by the seed.
+
+    >>> kept, chosen = held_out(range(100), 10, seed=0)
+    >>> len(kept), len(chosen), sorted(kept + chosen) == list(range(100))
+    (90, 10, True)
+    """
+    if not 0 <= count < len(indices):
+        raise SettingError(
+            f"validation={count} inputs cannot be held out of {len(indices)}; give a number from 0 to {len(indices) - 1}"
+        )
+    mixed = torch.randperm(len(indices), generator=generator_of(seed, 0, "held out", torch.device("cpu"))).tolist()
+    return [indices[at] for at in sorted(mixed[count:])], [indices[at] for at in sorted(mixed[:count])]
 
 
 def batches_of(order: Tensor, size: int) -> list[Tensor]:

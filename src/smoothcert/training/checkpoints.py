@@ -5,34 +5,50 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from smoothcert.errors import RunError
 from smoothcert.files import write_atomically
+from smoothcert.training.settings import EpochReport
 
 CHECKPOINT = "checkpoint.pt"
-FORMAT = 1
-FIELDS = frozenset({"format", "run", "epoch", "accuracy", "validation_accuracy", "model", "optimizer"})
+FORMAT = 2
+FIELDS = frozenset({"format", "run", "progress", "learner", "optimizer", "factors"})
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run has come: epochs done, and the accuracies after the last."""
+    """How far a run has come: epochs done, the accuracies after the last, and the best one on validation data."""
 
     epoch: int = 0
     accuracy: float = 0.0
     validation_accuracy: float | None = None
+    best_epoch: int = 0  # 0: there is none
+    best_accuracy: float = -1.0
+
+    def after(self, report: EpochReport) -> Progress:
+        """The progress after one more epoch; of equal accuracies the earlier epoch stays the best."""
+        found = report.validation_accuracy
+        better = found is not None and found > self.best_accuracy
+        return Progress(
+            report.epoch,
+            report.accuracy,
+            found,
+            report.epoch if better else self.best_epoch,
+            found if found is not None and better else self.best_accuracy,
+        )
 
 
 def save_checkpoint(
     folder: Path,
-    model: nn.Module,
+    learner: nn.Module,
     optimizer: torch.optim.Optimizer,
+    factors: Tensor,
     progress: Progress,
     run: Mapping[str, str],
 ) -> None:
@@ -40,11 +56,10 @@ def save_checkpoint(
     content = {
         "format": FORMAT,
         "run": dict(run),
-        "epoch": progress.epoch,
-        "accuracy": progress.accuracy,
-        "validation_accuracy": progress.validation_accuracy,
-        "model": model.state_dict(),
+        "progress": asdict(progress),
+        "learner": learner.state_dict(),
         "optimizer": optimizer.state_dict(),
+        "factors": factors,
     }
     buffer = io.BytesIO()
     torch.save(content, buffer)
@@ -56,19 +71,22 @@ def save_checkpoint(
         ) from error
 
 
-def resume(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, run: Mapping[str, str]) -> Progress:
-    """Put model and optimizer where the checkpoint in ``folder`` left off; nothing done when there is none."""
+def resume(
+    folder: Path, learner: nn.Module, optimizer: torch.optim.Optimizer, factors: Tensor, run: Mapping[str, str]
+) -> Progress:
+    """Put all three where the checkpoint in ``folder`` left off; nothing done when there is none."""
     path = folder / CHECKPOINT
     if not path.exists():
         return Progress()
     content = _read(path)
     _check_same(path, content["run"], run)
     try:
-        model.load_state_dict(content["model"])
+        learner.load_state_dict(content["learner"])
         optimizer.load_state_dict(content["optimizer"])
     except (RuntimeError, ValueError, KeyError) as error:
         raise RunError(f"{path} is of another model: {error}; use another folder, or delete it") from error
-    return Progress(content["epoch"], content["accuracy"], content["validation_accuracy"])
+    factors.copy_(content["factors"])
+    return Progress(**content["progress"])
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -1,18 +1,23 @@
-"""Recipe ``gaussian``: cross-entropy on noisy inputs (Cohen, Rosenfeld and Kolter, 2019, section 3.3)."""
+"""Recipe ``gaussian``: cross-entropy on noisy inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 from torch import Tensor, nn
 from torch.nn import functional
 
+from smoothcert.training.base import Recipe
+from smoothcert.training.noising import Batch, logits_of
 
-def loss(model: nn.Module, x: Tensor, y: Tensor, noise_draw: Callable[[Tensor], Tensor]) -> Tensor:
-    """The mean cross-entropy of one noisy copy of each input.
 
-    >>> import torch
-    >>> round(loss(nn.Flatten(), torch.zeros(4, 2), torch.zeros(4, dtype=torch.long), lambda x: x).item(), 4)
-    0.6931
-    """
-    return functional.cross_entropy(model(noise_draw(x)), y)
+@dataclass(frozen=True)
+class Gaussian(Recipe):
+    """The cross-entropy of one noisy copy of each input, under whichever law (Cohen et al. 2019, section 3.3)."""
+
+    name = "gaussian"
+    summary = "cross-entropy on noisy inputs (Cohen et al. 2019)"
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        copies = batch.noising.copies(batch.x, 1)
+        return functional.cross_entropy(logits_of(model, copies)[0], batch.y)

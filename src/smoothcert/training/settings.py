@@ -36,23 +36,29 @@ OPTIMIZERS: Optimizers = {"adam": _adam, "sgd": _sgd}
 # A schedule takes the fraction of the run that is done, from 0 to 1, to a factor on the learning rate. It has no
 # memory, so a resumed run needs none.
 SCHEDULES: dict[str, Callable[[float], float]] = {"cosine": _cosine, "constant": _constant}
+# The numbers that networks compute in; bfloat16 has the range of float32, so no loss needs to be scaled.
+PRECISIONS: dict[str, torch.dtype | None] = {"float32": None, "bfloat16": torch.bfloat16}
 
 
 @dataclass(frozen=True)
 class TrainSettings:
     """How to train: the recipe, the noise as it is named, and the optimisation.
 
-    ``sigma`` is the standard deviation of the noise; ``augment`` crops at random from images padded by 4, and
-    ``flip`` mirrors half of them as well (not for digits).
+    ``recipe`` may carry parameters (``consistency:strength=5``). ``sigma`` is the standard deviation of the noise, None
+    if its scale was given instead. ``data_dependent`` gives each input its own sigma, and ``warmup`` is the share of the
+    run before that begins and before adversarial inputs are at full strength. ``augment`` crops at random from images
+    padded by 4, and ``flip`` mirrors half of them as well (not for digits).
 
     >>> TrainSettings(optimizer="adamm")
     Traceback (most recent call last):
     smoothcert.errors.UnknownName: unknown optimizer 'adamm'; did you mean 'adam'? known: adam, sgd
     """
 
-    recipe: str = "gaussian"
+    recipe: str = "consistency"
     law: str = "gaussian"
-    sigma: float = 0.25
+    sigma: float | None = 0.25
+    data_dependent: bool = False
+    warmup: float = 0.1
     epochs: int = 10
     batch: int = 128
     optimizer: str = "adam"
@@ -61,22 +67,35 @@ class TrainSettings:
     schedule: str = "cosine"
     augment: bool = False
     flip: bool = False
+    precision: str = "float32"
     seed: int = 0
     device: str = "cpu"
 
     def __post_init__(self) -> None:
         look_up("optimizer", self.optimizer, OPTIMIZERS)
         look_up("schedule", self.schedule, SCHEDULES)
+        look_up("precision", self.precision, PRECISIONS)
         for name in ("epochs", "batch"):
             if getattr(self, name) < 1:
                 raise SettingError(f"{name} must be 1 or more; got {getattr(self, name)}")
         for name in ("sigma", "weight_decay"):
-            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
-                raise SettingError(f"{name} must be a finite number, 0 or more; got {getattr(self, name)}")
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and value >= 0):
+                raise SettingError(f"{name} must be a finite number, 0 or more; got {value}")
+        if not 0 <= self.warmup <= 1:
+            raise SettingError(f"warmup is a share of the run and must be from 0 to 1; got {self.warmup}")
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise SettingError(f"learning_rate must be a finite number above 0; got {self.learning_rate}")
         if self.flip and not self.augment:
             raise SettingError("flip is a part of augment; got flip without augment; set both, or neither")
+
+    def warmth(self, done: float) -> float:
+        """How much of the warm-up is behind when ``done`` of the run is, from 0 to 1.
+
+        >>> TrainSettings(warmup=0.5).warmth(0.25), TrainSettings(warmup=0.0).warmth(0.0)
+        (0.5, 1.0)
+        """
+        return min(1.0, done / self.warmup) if self.warmup else 1.0
 
     def torch_device(self) -> torch.device:
         """The device to train on, or a SettingError if there is none such here."""

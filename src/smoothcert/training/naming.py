@@ -1,0 +1,64 @@
+"""What a training run is called: what a resumed one must share with it, and what its files say of themselves."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+
+from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
+from smoothcert.noise import Noise
+from smoothcert.training.base import Recipe
+from smoothcert.training.batches import Examples
+from smoothcert.training.checkpoints import Progress
+from smoothcert.training.settings import TrainSettings
+
+
+def run_of(
+    settings: TrainSettings,
+    recipe: Recipe,
+    noise: Noise,
+    shape: Architecture,
+    data: Examples,
+    validation: Examples | None,
+) -> dict[str, str]:
+    """All that a resumed run must share with the one it goes on from, by name."""
+    fields = {name: json.dumps(value) for name, value in asdict(settings).items()}
+    return fields | {
+        "recipe": str(recipe),
+        "noise": written(noise),
+        "architecture": shape.to_json(),
+        "data": data.digest(),
+        "validation": "none" if validation is None else validation.digest(),
+    }
+
+
+def metadata_of(
+    settings: TrainSettings, recipe: Recipe, noise: Noise, shape: Architecture, done: Progress
+) -> dict[str, str]:
+    """What a file of weights says of itself, beside them."""
+    metadata = {
+        ARCHITECTURE_KEY: shape.to_json(),
+        "smoothcert.recipe": str(recipe),
+        "smoothcert.noise": written(noise),
+        "smoothcert.settings": json.dumps(asdict(settings), sort_keys=True),
+        "smoothcert.epoch": str(done.epoch),
+        "smoothcert.accuracy": repr(done.accuracy),
+    }
+    if done.validation_accuracy is not None:
+        metadata["smoothcert.validation_accuracy"] = repr(done.validation_accuracy)
+    return metadata
+
+
+def written(noise: Noise) -> str:
+    """The noise in words that differ for different noises.
+
+    >>> written(Noise.isotropic("gaussian", 0.5))
+    'gaussian, scale 0.5, loc 0.0'
+    """
+    parts = []
+    for value in (noise.scale, noise.loc):
+        content = value.cpu().contiguous().numpy()
+        short = hashlib.sha256(content.tobytes()).hexdigest()[:16]
+        parts.append(repr(float(value)) if value.ndim == 0 else f"of shape {content.shape}, sha256 {short}")
+    return f"{noise.law}, scale {parts[0]}, loc {parts[1]}"
