@@ -44,13 +44,14 @@ def recertify(run: Path | str, out: Path | str, changes: Mapping[str, Any]) -> i
         certified = [judge_again(record, new, facts["shape"], store) for record in records]
         parameters = {record.scale for record in records} | {record.loc for record in records}
         arrays = [store.get(address) for address in parameters if isinstance(address, str)]
+        pictures = {index: store.picture(index) for index in store.pictured()}
     configuration = facts["configuration"] | asdict(new) | {"radii": list(new.radii), "recertified_from": str(run)}
     with _written_whole(out) as path, SqliteStore(path, create=True) as target:
         target.describe(facts | {"configuration": configuration})
         for array in arrays:
             target.put(array)
         for record in certified:
-            target.append(record, seconds[record.index])
+            target.append(record, seconds[record.index], pictures.get(record.index))
     return len(certified)
 
 

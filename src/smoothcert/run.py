@@ -23,6 +23,7 @@ from smoothcert.models import fingerprint
 from smoothcert.records import Parameter, Record, record_of
 from smoothcert.smoother import Batch, Poll, Smoother
 from smoothcert.store import RESULTS, SqliteStore
+from smoothcert.store.pictures import picture_of
 
 Facts = dict[str, Any]
 
@@ -98,7 +99,7 @@ def certify_all(
         batches = (left[start : start + rows] for start in range(0, len(left), rows))
         for poll in smoother.polls(_loaded(dataset, indices) for indices in batches):
             record = record_poll(smoother, poll, dataset.truths([poll.index])[0], store)
-            store.append(record, poll.seconds)
+            store.append(record, poll.seconds, picture_of(poll.x.cpu().numpy()))
             done, votes = done + 1, votes + record.trials + sum(record.selection)
             if progress is not None:
                 progress(Progress(done, len(chosen), votes))

@@ -1,4 +1,4 @@
-"""smoothcert report: runs as a table and a curve."""
+"""smoothcert report: runs as a page, tables and figures."""
 
 from __future__ import annotations
 
@@ -21,20 +21,28 @@ def command(
         str | None, typer.Option(help="Radii of the table, comma-separated. [default: round ones]")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where to write curve.png. [default: the first run directory]")
+        Path | None, typer.Option(help="Where to write the files. [default: report in the first run directory]")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Print certified accuracy, ACR, cost and soundness label of runs, and draw their curves."""
-    from smoothcert.report.figures import draw_curves
-    from smoothcert.report.runs import read_lines
-    from smoothcert.report.tables import common_radii, summary, table
+    """Print certified accuracy, ACR, cost and label of runs; write report.html, figures and tables.
 
-    lines = read_lines(runs)
+    The page is one file that needs no network. Runs on different data are refused.
+    """
+    from smoothcert.report.fairness import unfair
+    from smoothcert.report.runs import read_runs
+    from smoothcert.report.tables import common_radii, summary, tables
+    from smoothcert.report.write import write_report
+
+    found = read_runs(runs)
+    lines = [line for run in found for line in run.lines]
     chosen = common_radii(lines) if radii is None else numbers(radii, "--radii")
+    page = write_report(found, chosen, out or runs[0] / "report")
     if json:
         print(jsonlib.dumps([summary(line, chosen) for line in lines]))
     else:
-        output.print(table(lines, chosen))
-    picture = draw_curves(lines, (out or runs[0]) / "curve.png")
-    errors.print(f"curve: {picture}")
+        for table in tables(lines, chosen):
+            output.print(table)
+    for warning in unfair(found):
+        errors.print(f"note: {warning}")
+    errors.print(f"report: {page}")

@@ -24,7 +24,7 @@ def certified_accuracy(records: Sequence[Record], radii: Sequence[float]) -> Flo
 
 def clean_accuracy(records: Sequence[Record]) -> float:
     """The share of inputs whose class by the selection votes is the truth: measured, not certified, and not abstaining."""
-    known = [record.leader == record.truth for record in records if record.truth is not None]
+    known = [record.leader == record.truth for record in records if record.truth is not None and record.selection]
     return float(np.mean(known)) if known else math.nan
 
 

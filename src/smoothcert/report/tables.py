@@ -10,6 +10,8 @@ from rich.table import Table
 
 from smoothcert.maths.geometry import round_down
 from smoothcert.metrics import curves
+from smoothcert.metrics.bands import CONFIDENCE, binomial_band
+from smoothcert.metrics.distributions import by_class
 from smoothcert.report.runs import Line
 
 
@@ -49,7 +51,7 @@ def common_radii(lines: Sequence[Line]) -> list[float]:
 def table(lines: Sequence[Line], radii: Sequence[float]) -> Table:
     """The summaries as a table for people, a line of the table per quantity and a column per run and label."""
     rows = [summary(line, radii) for line in lines]
-    result = Table(title="certified accuracy in %, rounded down")
+    result = Table(title=f"certified accuracy in %, rounded down ({100 * CONFIDENCE:g} % band of the true share)")
     result.add_column("run")
     for row in rows:
         result.add_column(row["run"], justify="right")
@@ -62,11 +64,12 @@ def table(lines: Sequence[Line], radii: Sequence[float]) -> Table:
     add("norm", [f"l{row['norm'].removesuffix('.0')}" for row in rows])
     add("domain", [row["domain"] for row in rows])
     add("inputs", [str(row["inputs"]) for row in rows])
-    add("clean accuracy", [_percent(row["clean_accuracy"]) for row in rows])
+    add("clean accuracy", [_accuracy(row["clean_accuracy"], row["inputs"]) for row in rows])
     add("abstention", [_percent(row["abstention"]) for row in rows], end_section=True)
     for position, radius in enumerate(radii):
         last = position == len(radii) - 1
-        add(f"at radius {radius:g}", [_percent(row["certified_accuracy"][position]) for row in rows], end_section=last)
+        shares = [_accuracy(row["certified_accuracy"][position], row["inputs"]) for row in rows]
+        add(f"at radius {radius:g}", shares, end_section=last)
     add("average certified radius", [round_down(row["average_certified_radius"]) for row in rows])
     add("votes per input", [f"{row['votes_per_input']:.0f}" for row in rows])
     add("seconds per input", [f"{row['seconds_per_input']:.3g}" for row in rows])
@@ -86,6 +89,37 @@ def table(lines: Sequence[Line], radii: Sequence[float]) -> Table:
     if not all(row["truths_known"] for row in rows):
         result.caption = "no truths known in some runs: there accuracy is the share of inputs certified with any label"
     return result
+
+
+def tables(lines: Sequence[Line], radii: Sequence[float]) -> list[Table]:
+    """Every table of a report, in order; a page, the CSV and the LaTeX files show whatever is here."""
+    return [table(lines, radii)] if lines else []
+
+
+def class_table(line: Line, radii: Sequence[float]) -> Table:
+    """One line's numbers by true class, a row each."""
+    result = Table(title=f"{line.title} by true class, in %, rounded down")
+    for head in ("class", "inputs", "clean", "abstention", *(f"at {radius:g}" for radius in radii), "ACR"):
+        result.add_column(head, justify="right")
+    for truth, records in by_class(line.records).items():
+        shares = curves.certified_accuracy(records, radii)
+        result.add_row(
+            str(truth),
+            str(len(records)),
+            _percent(curves.clean_accuracy(records)),
+            _percent(curves.abstention(records)),
+            *(_percent(share) for share in shares),
+            round_down(curves.average_certified_radius(records)),
+        )
+    return result
+
+
+def _accuracy(share: float, inputs: int) -> str:
+    """An accuracy rounded down, and its band rounded outwards."""
+    if math.isnan(share):
+        return "–"
+    low, high = (float(end) for end in binomial_band(round(share * inputs), inputs))
+    return f"{_percent(share)} ({_percent(low)}–{round_down(-100 * high, 1).removeprefix('-')})"
 
 
 def _percent(share: float) -> str:
