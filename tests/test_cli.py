@@ -18,7 +18,7 @@ import smoothcert.cli
 from smoothcert.models import small_cnn
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
 
-COMMANDS = ("demo", "train", "certify", "predict", "report", "curve", "search", "recertify", "export")
+COMMANDS = ("demo", "train", "certify", "predict", "report", "curve", "search", "recertify", "export", "import", "cite")
 
 
 @pytest.fixture
@@ -78,11 +78,12 @@ class TestJourney:
         table, notes = cli("report", "runs/a")
         assert "global" in table
         assert "grid 1/255" in table
-        assert "curve: runs/a/curve.png" in notes
+        assert "report: runs/a/report/report.html" in notes
         cli("certify", "--config", "runs/a/run.toml", "--norm", "inf", "--set", "noise.law=uniform", "--out", "runs/b")
         rows = json.loads(cli("report", "runs/a", "runs/b", "--json", "--radii", "0,0.1", "--out", "both")[0])
         assert [(row["run"], row["norm"], row["inputs"]) for row in rows] == [("a", "2.0", 3), ("b", "inf", 3)]
-        assert (folder / "both/curve.png").is_file()
+        for name in ("report.html", "curve.png", "curve.svg", "p_a.svg", "table-1.csv", "table-1.tex", "inputs.csv"):
+            assert (folder / "both" / name).is_file()
         log, _ = cli("export", "runs/a", "--format", "cohen")
         assert log.splitlines()[0] == "idx\tlabel\tpredict\tradius\tcorrect\ttime"
         assert len(log.splitlines()) == 4
@@ -158,6 +159,7 @@ class TestJourney:
     def test_the_demo_in_small(self, cli: Cli, folder: Path) -> None:
         text, _ = cli("demo", "--limit", 2, "--estimate", 40, "--epochs", 1)
         assert "What to try next" in text
+        assert (folder / "demo/report.html").is_file()
         assert (folder / "demo/curve.png").is_file()
         again, _ = cli("demo", "--limit", 2, "--estimate", 40, "--epochs", 1)
         assert again == text

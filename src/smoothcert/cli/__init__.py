@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from smoothcert import __version__
-from smoothcert.cli import certify, curve, demo, export, predict, recertify, report, search, train
+from smoothcert.cli import certify, cite, curve, demo, export, import_, predict, recertify, report, search, train
 from smoothcert.cli.console import errors
 from smoothcert.errors import SmoothcertError
 
@@ -42,7 +42,7 @@ def _stopping_cleanly(command: Callable[..., None]) -> Callable[..., None]:
     return stopping
 
 
-for module in (demo, train, certify, predict, report, curve, search, recertify, export):
+for module in (demo, train, certify, predict, report, curve, search, recertify, export, import_, cite):
     app.command(module.NAME, epilog=f"Example: {module.EXAMPLE}")(_stopping_cleanly(module.command))
 
 

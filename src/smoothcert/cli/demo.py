@@ -24,13 +24,13 @@ def command(
     estimate: Annotated[int, typer.Option(help="Votes per digit.", min=20)] = 4000,
     epochs: Annotated[int, typer.Option(help="Training epochs.", min=1)] = 8,
 ) -> None:
-    """Train a small network under noise, certify test digits under three kinds of noise, and show the result.
+    """Train a small network under noise, certify test digits under three kinds of noise, and make a report.
 
     Takes a few minutes on two cores; started again, it goes on where it stopped.
     """
-    from smoothcert.report.figures import draw_curves
-    from smoothcert.report.runs import read_lines
+    from smoothcert.report.runs import read_runs
     from smoothcert.report.tables import common_radii, table
+    from smoothcert.report.write import write_report
 
     errors.print(f"1. train a small network on 4 000 embedded digits with Gaussian noise, sigma = {SIGMA}")
     model = train_model(read_settings(None, {"noise.sigma": SIGMA, "train.epochs": epochs}), out / "model")
@@ -48,10 +48,13 @@ def command(
         directory = out / f"{law}-l{norm:g}"
         certify_run(read_settings(None, flags), directory, note="smoothcert demo", title=law)
         runs.append(directory)
-    lines = read_lines(runs)
+    found = read_runs(runs)
+    lines = [line for run in found for line in run.lines]
     output.print(table(lines, common_radii(lines)))
-    picture = draw_curves(lines, out / "curve.png")
-    print(f"The curves are in {picture}; the records in {', '.join(map(str, runs))}.")
+    page = write_report(found, common_radii(lines), out)
+    print(
+        f"Open {page} in a browser; its figures and tables lie beside it, the records in {', '.join(map(str, runs))}."
+    )
     print(
         "How to read it: the label 'global' means that the smoothed classifier's answer is constant within the radius, "
         "except with probability alpha per certificate."

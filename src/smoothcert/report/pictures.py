@@ -33,8 +33,9 @@ def pictures_of(runs: Sequence[Run]) -> dict[str, Any]:
     while (size := _size(found)) > BUDGET:
         number = int(number * 0.95 * BUDGET / size)
         found = _drawn(runs, evenly(every, number))
-    shown = f"All {number}" if number == len(every) else f"{number} of {len(every)}"
-    return found | {"rule": f"{shown} pictures are shown, evenly spaced by index." if every else NONE}
+    some = f"{number} of the {len(every)} inputs that have a picture are shown with it, evenly spaced by index."
+    every_one = f"All {number} inputs that have a picture are shown with it."
+    return found | {"rule": NONE if not every else every_one if number == len(every) else some}
 
 
 def evenly(indices: Sequence[int], number: int) -> list[int]:

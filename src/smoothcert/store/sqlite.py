@@ -6,7 +6,7 @@ import hashlib
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -91,17 +91,19 @@ class SqliteStore:
         self.close()
 
     def append(self, record: Record, seconds: float, picture: Picture | None = None) -> None:
+        self.append_all([(record, seconds, picture)])
+
+    def append_all(self, rows: Iterable[tuple[Record, float, Picture | None]]) -> None:
+        """Append several records, all or none of them."""
         with self._explained(), self._db:  # commits, or rolls back
             self._db.execute("BEGIN IMMEDIATE")
-            self._db.execute(
-                "INSERT OR IGNORE INTO records VALUES (?, ?, ?)", (record.index, record.to_json(), seconds)
-            )
-            if picture is not None:
-                shape, data = json.dumps(picture.pixels.shape), zlib.compress(picture.pixels.tobytes())
-                self._db.execute(
-                    "INSERT OR IGNORE INTO pictures VALUES (?, ?, ?, ?, ?)",
-                    (record.index, shape, picture.low, picture.high, data),
-                )
+            for record, seconds, picture in rows:
+                row = (record.index, record.to_json(), seconds)
+                self._db.execute("INSERT OR IGNORE INTO records VALUES (?, ?, ?)", row)
+                if picture is not None:
+                    shape, data = json.dumps(picture.pixels.shape), zlib.compress(picture.pixels.tobytes())
+                    drawn = (record.index, shape, picture.low, picture.high, data)
+                    self._db.execute("INSERT OR IGNORE INTO pictures VALUES (?, ?, ?, ?, ?)", drawn)
 
     def records(self) -> Iterator[Record]:
         with self._explained():

@@ -110,14 +110,16 @@ const Smoothcert = (() => {
     const every = [...own.values()].flat();
     if (!every.length) return nothing("Nothing is certified in these runs.");
     const [low, high] = d3.extent(every);
-    const thresholds = high > low ? d3.ticks(low, high, 30) : [low * 0.95, low, low * 1.05 || 1];
+    const step = high > low ? d3.tickStep(low, high, 30) : Math.abs(low) / 20 || 1;
+    const domain = [Math.floor(low / step) * step, (Math.floor(high / step) + 1) * step];
+    const thresholds = d3.range(domain[0], domain[1] + step / 2, step);
     return frame(width, {
-      x: { label, labelAnchor: "center", labelArrow: "none" },
-      y: { label: what, grid: true, labelArrow: "none" },
+      x: { label, domain, labelAnchor: "center", labelArrow: "none" },
+      y: { label: what, grid: true, nice: true, labelArrow: "none" },
       marks: [
         zero(),
         lines.filter((line) => own.get(line).length).flatMap((line) => [
-          Plot.rectY(own.get(line), Plot.binX({ y2: "count" }, { x: Plot.identity, thresholds, fill: colour(line), fillOpacity: 0.28,
+          Plot.rectY(own.get(line), Plot.binX({ y2: "count" }, { x: Plot.identity, domain, thresholds, fill: colour(line), fillOpacity: 0.22,
             stroke: colour(line), strokeDasharray: line.dash, inset: 0, tip: true })),
           Plot.ruleX([d3.median(own.get(line))], { stroke: colour(line), strokeWidth: 1.5, strokeDasharray: "2 3" }),
         ]),
@@ -200,7 +202,7 @@ const Smoothcert = (() => {
   function inputs(lines, pictures, { clicked } = {}) {
     const rows = rowsOf(lines);
     const cell = (content, attributes) => element("td", attributes || {}, content);
-    const image = (source, words) => element("img", { src: source, alt: words, loading: "lazy" });
+    const image = (source, words) => element("img", { src: source, alt: words });
     const map = (row) => pictures.scales[(pictures.maps[row.line.run] || {})[row.index]];
     const mapCell = (row) => map(row) && element("span", { class: "map" }, image(map(row).picture, `scale of the noise of input ${row.index}`),
       element("small", {}, map(row).high, element("br"), map(row).low));
