@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from smoothcert.certificates import Soundness
+from smoothcert.report.page import page as document
 from smoothcert.report.runs import read_runs
-from smoothcert.report.write import write_report
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install 'smoothcert[dev]'")
+sync_api = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is not installed: pip install 'smoothcert[dev]'"
+)
 CHROMIUM = os.environ.get("SMOOTHCERT_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 if CHROMIUM is None:
     pytest.skip("no Chromium here: apt-get install chromium, or set SMOOTHCERT_CHROMIUM", allow_module_level=True)
@@ -62,7 +64,13 @@ def report(some: Make, write_run: Make, tmp_path: Path) -> Path:
         write_run("ancer", some(40, soundness=Soundness.FROZEN), maps=True),
         write_run("laplace", some(40, norm=1.0, law="laplace"), pictures=False),
     ]
-    return write_report(read_runs(runs), [0.0, 0.5], tmp_path / "out")
+    return written(runs, tmp_path)
+
+
+def written(runs: list[Path], folder: Path) -> Path:
+    path = folder / "report.html"
+    path.write_text(document(read_runs(runs), [0.0, 0.5]), encoding="utf-8")
+    return path
 
 
 def rows(page: Any) -> list[list[str]]:
@@ -93,13 +101,15 @@ def test_the_charts_and_their_controls(opened: Make, report: Path) -> None:
     assert bands.count() == 3
     before = page.locator("#curves svg").first.inner_html()
     page.get_by_label("against").select_option("proxy")
-    assert "proxy radius" in page.locator("#curves svg").first.inner_text() or "proxy radius" in page.locator("#curves").inner_html()
+    assert "proxy radius (l2 distance" in page.locator("#curves svg").first.text_content()
     assert page.locator("#curves svg").first.inner_html() != before
     page.get_by_label("against").select_option("radius")
     boxes = page.locator(".legend input")
     assert boxes.count() == 3
     assert page.locator(".legend .badge").all_inner_texts() == ["global", "frozen", "global"]
-    dashes = page.evaluate("[...document.querySelectorAll('.legend line')].map(one => one.getAttribute('stroke-dasharray'))")
+    dashes = page.evaluate(
+        "[...document.querySelectorAll('.legend line')].map(one => one.getAttribute('stroke-dasharray'))"
+    )
     assert dashes == ["", "6 4", ""]
     boxes.nth(1).uncheck()
     assert lines.count() == 2
@@ -217,7 +227,7 @@ def test_poor_runs_still_give_a_clear_page(
     abstains = {"label": None, "radius": 0.0, "proxy_radius": 0.0, "region_radius": 0.0}
     records = {"empty": [], "abstentions": some(9, **abstains), "plain": some(1, truth=None)}[kind]
     folder = write_run("a", records, pictures=False)
-    page = opened(write_report(read_runs([folder]), [0.0], tmp_path / "out"), PHONE)
+    page = opened(written([folder], tmp_path), PHONE)
     text = page.locator("body").inner_text()
     if kind == "empty":
         assert "There are no certificates yet" in text

@@ -66,7 +66,7 @@ const Smoothcert = (() => {
     const marks = lines.flatMap((line) => {
       const style = { curve: "step-before", x: steps(line, "x") };
       return [
-        bands && Plot.areaY({ length: steps(line, "x").length }, { ...style, y1: steps(line, "low"), y2: steps(line, "high"), fill: colour(line), fillOpacity: 0.16 }),
+        bands ? Plot.areaY({ length: steps(line, "x").length }, { ...style, y1: steps(line, "low"), y2: steps(line, "high"), fill: colour(line), fillOpacity: 0.16 }) : null,
         Plot.lineY({ length: steps(line, "x").length }, { ...style, y: steps(line, "y"), stroke: colour(line), strokeWidth: 2, strokeDasharray: line.dash }),
       ];
     });
@@ -184,7 +184,7 @@ const Smoothcert = (() => {
   }
 
   function choice(label, options, changed) {
-    const select = element("select", { onchange: changed }, options.map(([value, words]) => element("option", { value }, words)));
+    const select = element("select", { "aria-label": label.trim(), onchange: changed }, options.map(([value, words]) => element("option", { value }, words)));
     return [element("label", {}, label, select), select];
   }
 
@@ -236,7 +236,7 @@ const Smoothcert = (() => {
     const [kindLabel, kind] = choice("outcome ", [["", "all"], ...unique(rows.map(outcome)).sort().map((one) => [one, one])], filter);
     const truths = unique(rows.map((row) => row.truth)).filter((one) => one != null).sort(d3.ascending);
     const [truthLabel, truth] = choice("true class ", [["", "all"], ...truths.map((one) => [one, one])], filter);
-    const wanted = element("input", { type: "number", min: 0, step: 1, placeholder: "any", oninput: filter });
+    const wanted = element("input", { "aria-label": "input", type: "number", min: 0, step: 1, placeholder: "any", oninput: filter });
     const pictured = element("input", { type: "checkbox", onchange: filter });
     filter();
     return element("div", { id: "inputs" },
