@@ -104,12 +104,12 @@ def write_run(tmp_path: Path) -> Callable[..., Path]:
                     "shape": list(SHAPE),
                 }
             )
+            draw = np.random.default_rng(0)
+            scales = [store.put(draw.uniform(0.1, 0.9, SHAPE)) for _ in range(16 if maps else 0)]
             rows = []
             for one in records:
-                draw = np.random.default_rng(one.index)
-                if maps:
-                    one = replace(one, scale=store.put(draw.uniform(0.1, 0.9, SHAPE)))
-                rows.append((one, 0.25, picture_of(draw.uniform(size=SHAPE)) if pictures else None))
+                noisy = replace(one, scale=scales[one.index % 16]) if maps else one
+                rows.append((noisy, 0.25, picture_of(draw.uniform(size=SHAPE)) if pictures else None))
             store.append_all(rows)
         return folder
 

@@ -38,11 +38,14 @@ def average_certified_radius(records: Sequence[Record]) -> float:
     return float(np.mean([record.radius if counts(record) else 0.0 for record in records])) if records else math.nan
 
 
+def votes_of(record: Record) -> int:
+    """How many noisy copies were classified, to select and to estimate."""
+    return record.trials + sum(record.selection) + record.selection_invalid
+
+
 def votes_per_input(records: Sequence[Record]) -> float:
-    """The mean number of noisy copies classified per input, to select and to estimate."""
-    if not records:
-        return math.nan
-    return float(np.mean([r.trials + sum(r.selection) + r.selection_invalid for r in records]))
+    """The mean number of noisy copies classified per input."""
+    return float(np.mean([votes_of(record) for record in records])) if records else math.nan
 
 
 def expected_wrong(records: Sequence[Record]) -> float:

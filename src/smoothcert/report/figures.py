@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from smoothcert.certificates import Soundness
 from smoothcert.maths import FloatArray
 from smoothcert.metrics import distributions
-from smoothcert.metrics.bands import accuracy_band
-from smoothcert.metrics.curves import certified_accuracy
+from smoothcert.metrics.bands import CONFIDENCE, accuracy_band
+from smoothcert.metrics.curves import certified_accuracy, votes_of
 from smoothcert.records import Record
 from smoothcert.report.runs import Line
 
@@ -42,39 +42,45 @@ STYLE: Any = {
 
 def draw_all(lines: Sequence[Line], folder: Path) -> list[Path]:
     """Every figure of a report as PNG and SVG: curves, proxy radii where they differ, p_A, factors, votes."""
-    figures: dict[str, Callable[[Sequence[Line], Path], Path]] = {"curve": draw_curves}
+    figures: dict[str, Callable[[Sequence[Line]], Figure]] = {"curve": curves}
     if any(record.proxy_radius != record.radius for line in lines for record in line.records):
-        figures["curve-proxy"] = draw_proxy_curves
-    figures |= {"p_a": draw_probabilities, "factors": draw_factors, "votes": draw_votes}
-    return [draw(lines, folder / f"{name}.{kind}") for name, draw in figures.items() for kind in ("png", "svg")]
+        figures["curve-proxy"] = proxy_curves
+    figures |= {"p_a": probabilities, "factors": factors, "votes": votes}
+    with matplotlib.rc_context(STYLE):
+        drawn = {name: draw(lines) for name, draw in figures.items()}
+        return [_saved(figure, folder / f"{name}.{kind}") for name, figure in drawn.items() for kind in ("png", "svg")]
 
 
-def draw_curves(lines: Sequence[Line], path: Path, *, kind: str = "radius") -> Path:
+def draw_curves(lines: Sequence[Line], path: Path) -> Path:
+    """The curves alone, as the kind of file that the path names."""
+    with matplotlib.rc_context(STYLE):
+        return _saved(curves(lines), path)
+
+
+def curves(lines: Sequence[Line], kind: str = "radius") -> Figure:
     """Certified accuracy against radius, one line per run and label; one panel per norm, since radii do not compare."""
     norms = sorted({line.records[0].norm for line in lines})
-    with matplotlib.rc_context(STYLE):
-        figure, panels = _figure(len(norms), sharey=True)
-        for panel, norm in zip(panels, norms, strict=True):
-            for position, line in enumerate(lines):
-                if line.records[0].norm != norm:
-                    continue
-                style = _style(line, position)
-                radii, accuracy = steps(line)
-                low, high = accuracy_band(line.records, radii[:-1].tolist())
-                panel.fill_between(
-                    radii[:-1], 100 * low, 100 * high, step="pre", color=style["color"], alpha=0.15, linewidth=0
-                )
-                panel.step(radii, 100 * accuracy, where="pre", **style)
-            panel.set(xlabel=f"{kind} (l{norm:g} distance in input units)", ylim=(0, 102), title=f"l{norm:g}")
-            panel.set_xlim(left=0)
-            panel.legend(fontsize=9)
-        figure.axes[0].set_ylabel("certified accuracy (%), 95 % band")
-        return _saved(figure, path)
+    figure, panels = _figure(len(norms), sharey=True)
+    for panel, norm in zip(panels, norms, strict=True):
+        for position, line in enumerate(lines):
+            if line.records[0].norm != norm:
+                continue
+            style = _style(line, position)
+            radii, accuracy = steps(line)
+            low, high = accuracy_band(line.records, radii[:-1].tolist())
+            band: Any = {"step": "pre", "color": style["color"], "alpha": 0.15, "linewidth": 0}
+            panel.fill_between(radii[:-1], 100 * low, 100 * high, **band)
+            panel.step(radii, 100 * accuracy, where="pre", **style)
+        panel.set(xlabel=f"{kind} (l{norm:g} distance in input units)", ylim=(0, 102), title=f"l{norm:g}")
+        panel.set_xlim(left=0)
+        panel.legend(fontsize=9)
+    panels[0].set_ylabel(f"certified accuracy (%), {100 * CONFIDENCE:g} % band")
+    return figure
 
 
-def draw_proxy_curves(lines: Sequence[Line], path: Path) -> Path:
+def proxy_curves(lines: Sequence[Line]) -> Figure:
     """The same against the proxy radius, that of the ball of the region's volume."""
-    return draw_curves([replace(line, records=with_proxy(line.records)) for line in lines], path, kind="proxy radius")
+    return curves([replace(line, records=with_proxy(line.records)) for line in lines], "proxy radius")
 
 
 def with_proxy(records: Iterable[Record]) -> tuple[Record, ...]:
@@ -82,40 +88,37 @@ def with_proxy(records: Iterable[Record]) -> tuple[Record, ...]:
     return tuple(replace(record, radius=record.proxy_radius) for record in records)
 
 
-def draw_probabilities(lines: Sequence[Line], path: Path) -> Path:
+def probabilities(lines: Sequence[Line]) -> Figure:
     """The share of inputs whose bound on p_A is at most so much."""
-    with matplotlib.rc_context(STYLE):
-        figure, (panel,) = _figure(1)
-        for position, line in enumerate(lines):
-            chances = distributions.probabilities(line.records)
-            if len(chances):
-                shares = 100 * distributions.ecdf(chances, chances)
-                panel.step([0.0, *chances, 1.0], [0.0, *shares, 100.0], where="post", **_style(line, position))
-        panel.set(xlabel="lower bound of p_A", ylabel="inputs at or below (%)", xlim=(0, 1), ylim=(0, 102))
-        _legend(panel)
-        return _saved(figure, path)
+    figure, (panel,) = _figure(1)
+    for position, line in enumerate(lines):
+        chances = distributions.probabilities(line.records)
+        if len(chances):
+            shares = 100 * distributions.ecdf(chances, chances)
+            panel.step([0.0, *chances, 1.0], [0.0, *shares, 100.0], where="post", **_style(line, position))
+    panel.set(xlabel="lower bound of p_A", ylabel="inputs at or below (%)", xlim=(0, 1), ylim=(0, 102))
+    _legend(panel)
+    return figure
 
 
-def draw_factors(lines: Sequence[Line], path: Path) -> Path:
+def factors(lines: Sequence[Line]) -> Figure:
     """Histograms of the two factors of a radius, with their medians (Eiras et al. 2022, Figure 5)."""
-    with matplotlib.rc_context(STYLE):
-        figure, panels = _figure(2)
-        _histograms(panels[0], lines, lambda line: map(distributions.sigma_factor, line.records))
-        _histograms(panels[1], lines, lambda line: map(distributions.gap, line.records))
-        panels[0].set(xlabel="σ-factor: smallest scale of the noise (input units)", ylabel="certified inputs")
-        panels[1].set(xlabel="gap: radius in units of the noise")
-        _legend(panels[0])
-        return _saved(figure, path)
+    figure, (left, right) = _figure(2)
+    _histograms(left, lines, lambda line: map(distributions.sigma_factor, line.records))
+    _histograms(right, lines, lambda line: map(distributions.gap, line.records))
+    left.set(xlabel="σ-factor: smallest scale of the noise (input units)", ylabel="certified inputs")
+    right.set(xlabel="gap: radius in units of the noise")
+    _legend(left)
+    return figure
 
 
-def draw_votes(lines: Sequence[Line], path: Path) -> Path:
+def votes(lines: Sequence[Line]) -> Figure:
     """How many noisy copies each input took."""
-    with matplotlib.rc_context(STYLE):
-        figure, (panel,) = _figure(1)
-        _histograms(panel, lines, lambda line: (record.trials + sum(record.selection) for record in line.records))
-        panel.set(xlabel="votes per input", ylabel="inputs")
-        _legend(panel)
-        return _saved(figure, path)
+    figure, (panel,) = _figure(1)
+    _histograms(panel, lines, lambda line: map(votes_of, line.records))
+    panel.set(xlabel="votes per input", ylabel="inputs")
+    _legend(panel)
+    return figure
 
 
 def steps(line: Line) -> tuple[FloatArray, FloatArray]:

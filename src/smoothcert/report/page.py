@@ -17,7 +17,7 @@ from smoothcert.maths import FloatArray
 from smoothcert.maths.geometry import round_down
 from smoothcert.metrics import distributions
 from smoothcert.metrics.bands import CONFIDENCE, accuracy_band
-from smoothcert.metrics.curves import certified_accuracy
+from smoothcert.metrics.curves import certified_accuracy, votes_of
 from smoothcert.records import Record
 from smoothcert.report.fairness import MEANING, unfair
 from smoothcert.report.figures import COLOURS, with_proxy
@@ -94,7 +94,7 @@ def _line(line: Line, position: int) -> dict[str, Any]:
         "lower": [None if line.soundness is Soundness.IMPORTED else _down(record.lower, 5) for record in records],
         "sigma": [_down(distributions.sigma_factor(record), 4) for record in records],
         "gap": [_down(distributions.gap(record), digits) for record in records],
-        "votes": [record.trials + sum(record.selection) + record.selection_invalid for record in records],
+        "votes": [votes_of(record) for record in records],
         "seconds": [float(f"{seconds:.3g}") for seconds in line.seconds],
     }
     return {
