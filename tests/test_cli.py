@@ -96,6 +96,22 @@ class TestJourney:
         text, _ = cli("predict", "--model", model, "--sigma", 0.25, "--limit", 1)
         assert text.splitlines()[0].split() == ["index", "truth", "answer"]
 
+    def test_import_report_and_cite(self, cli: Cli, model: Path, folder: Path) -> None:
+        cli("certify", "--model", model, "--sigma", 0.25, *QUICK, "--out", "a")
+        cli("export", "a", "--format", "cohen", "--out", "a.tsv")
+        given = ("--sigma", 0.25, "--alpha", 0.001, "--n", 200)
+        _, notes = cli("import", "a.tsv", "--format", "cohen", *given, "--out", "log")
+        assert "3 records in log" in notes
+        rows = json.loads(cli("report", "a", "log", "--json", "--out", "both")[0])
+        assert [row["label"] for row in rows] == ["global", "imported"]
+        assert rows[0]["certified_accuracy"] == rows[1]["certified_accuracy"]
+        assert "did you mean 'cohen'" in cli("import", "a.tsv", "--format", "cohn", *given, "--out", "x", status=2)[1]
+        text, _ = cli("cite", "a", "log")
+        assert text.startswith("@inproceedings{cohen2019certified,")
+        np.savez(folder / "mine.npz", x=np.zeros((3, 1, 28, 28), dtype=np.float32), y=np.zeros(3, dtype=int))
+        cli("certify", "--model", model, "--data", "mine.npz", "--sigma", 0.25, *QUICK, "--out", "b")
+        assert "were certified on different data" in cli("report", "a", "b", status=2)[1]
+
     def test_train_then_certify(self, cli: Cli, folder: Path) -> None:
         _, notes = cli("train", "--model", "mlp", "--sigma", 0.3, "--epochs", 1, "--limit", 200, "--out", "net")
         assert "epoch 1/1" in notes

@@ -120,7 +120,7 @@ const Smoothcert = (() => {
         zero(),
         lines.filter((line) => own.get(line).length).flatMap((line) => [
           Plot.rectY(own.get(line), Plot.binX({ y2: "count" }, { x: Plot.identity, domain, thresholds, fill: colour(line), fillOpacity: 0.22,
-            stroke: colour(line), strokeDasharray: line.dash, inset: 0, tip: true })),
+            stroke: colour(line), strokeDasharray: line.dash, inset: 0, title: () => line.title })),
           Plot.ruleX([d3.median(own.get(line))], { stroke: colour(line), strokeWidth: 1.5, strokeDasharray: "2 3" }),
         ]),
       ],
