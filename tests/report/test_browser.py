@@ -122,6 +122,21 @@ def test_the_charts_and_their_controls(opened: Make, report: Path) -> None:
     assert lines.count() == 3
 
 
+def test_a_curve_is_drawn_where_the_numbers_are(opened: Make, record: Make, write_run: Make, tmp_path: Path) -> None:
+    """Certified at 0.5 and at 1: between the two radii half of the inputs are certified, at 0.5 and below all are."""
+    folder = write_run("a", [record(0, radius=0.5), record(1, radius=1.0)])
+    page = opened(written([folder], tmp_path))
+    page.wait_for_selector("#curves svg")
+    on_the_line = """([x, y]) => {
+        const svg = document.querySelector("#curves figure svg");
+        const path = svg.querySelector("g[aria-label=line] path");
+        const point = new DOMPoint(svg.scale("x").apply(x), svg.scale("y").apply(y));
+        return path.isPointInStroke(point);
+    }"""
+    for x, y, there in ((0.25, 100, True), (0.75, 50, True), (0.75, 100, False), (0.25, 50, False)):
+        assert page.evaluate(on_the_line, [x, y]) is there, (x, y)
+
+
 def test_a_tip_says_the_numbers_rounded_down(opened: Make, report: Path) -> None:
     page = opened(report)
     box = page.locator("#curves svg").first.bounding_box()
