@@ -232,7 +232,11 @@ def test_it_prints(opened: Make, report: Path, tmp_path: Path) -> None:
     page.emulate_media(media="print")
     assert not page.locator("#theme").is_visible()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert (
+        page.evaluate("getComputedStyle(document.querySelector('.warnings')).backgroundColor") == "rgb(255, 246, 224)"
+    )
     assert page.pdf(path=tmp_path / "report.pdf", format="A4")[:5] == b"%PDF-"
+    assert page.locator("#runs details:not([open])").count() == 0  # paper shows every command
 
 
 @pytest.mark.parametrize("kind", ["empty", "abstentions", "plain"])

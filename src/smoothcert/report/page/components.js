@@ -265,6 +265,7 @@ const Smoothcert = (() => {
 
   function report(data, place) {
     theme(document.getElementById("theme"));
+    addEventListener("beforeprint", () => place.querySelectorAll("details").forEach((one) => { one.open = true; }));
     const { lines } = data;
     const runs = section("runs", "How it was made", data.runs.map((run) => configuration(run, data.runs.length === 1)));
     if (!lines.length) {
