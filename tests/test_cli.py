@@ -21,18 +21,8 @@ from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
 from smoothcert.training import RECIPES
 
 COMMANDS = (
-    "demo",
-    "train",
-    "certify",
-    "predict",
-    "report",
-    "curve",
-    "search",
-    "recertify",
-    "export",
-    "recipes",
-    "models",
-    "laws",
+    *("demo", "train", "certify", "predict", "report", "curve", "search", "recertify", "export", "import", "cite"),
+    *("recipes", "models", "laws"),
 )
 
 
@@ -93,11 +83,12 @@ class TestJourney:
         table, notes = cli("report", "runs/a")
         assert "global" in table
         assert "grid 1/255" in table
-        assert "curve: runs/a/curve.png" in notes
+        assert "report: runs/a/report/report.html" in notes
         cli("certify", "--config", "runs/a/run.toml", "--norm", "inf", "--set", "noise.law=uniform", "--out", "runs/b")
         rows = json.loads(cli("report", "runs/a", "runs/b", "--json", "--radii", "0,0.1", "--out", "both")[0])
         assert [(row["run"], row["norm"], row["inputs"]) for row in rows] == [("a", "2.0", 3), ("b", "inf", 3)]
-        assert (folder / "both/curve.png").is_file()
+        for name in ("report.html", "curve.png", "curve.svg", "p_a.svg", "table-1.csv", "table-1.tex", "inputs.csv"):
+            assert (folder / "both" / name).is_file()
         log, _ = cli("export", "runs/a", "--format", "cohen")
         assert log.splitlines()[0] == "idx\tlabel\tpredict\tradius\tcorrect\ttime"
         assert len(log.splitlines()) == 4
@@ -125,8 +116,8 @@ class TestJourney:
         assert text.splitlines()[0].split() == ["index", "truth", "answer", "from"]
         table, _ = cli("report", "runs/a", "runs/b", "--out", "both")
         assert "a ⊇ b" in table
-        assert (folder / "both/tables.csv").read_text().startswith('"certified accuracy')
-        assert (folder / "both/tables.tex").read_text().count("table}") == 6
+        assert "a ⊇ b" in (folder / "both/table-3.csv").read_text()
+        assert r"a $\supseteq$ b" in (folder / "both/table-3.tex").read_text()
         wrong = {
             "another owner: scale 0.25 there": ("predict", "--model", model, "--sigma", 0.5, "--memory", "m.sqlite"),
             "needs a value here": ("predict", *flags, "--memory"),
@@ -137,6 +128,22 @@ class TestJourney:
         for message, arguments in wrong.items():
             assert message in cli(*arguments, status=2)[1]
         assert sorted(path.name for path in (folder / "runs").iterdir()) == ["a", "b", "c"]
+
+    def test_import_report_and_cite(self, cli: Cli, model: Path, folder: Path) -> None:
+        cli("certify", "--model", model, "--sigma", 0.25, *QUICK, "--out", "a")
+        cli("export", "a", "--format", "cohen", "--out", "a.tsv")
+        given = ("--sigma", 0.25, "--alpha", 0.001, "--n", 200)
+        _, notes = cli("import", "a.tsv", "--format", "cohen", *given, "--out", "log")
+        assert "3 records in log" in notes
+        rows = json.loads(cli("report", "a", "log", "--json", "--out", "both")[0])
+        assert [row["label"] for row in rows] == ["global", "imported"]
+        assert rows[0]["certified_accuracy"] == rows[1]["certified_accuracy"]
+        assert "did you mean 'cohen'" in cli("import", "a.tsv", "--format", "cohn", *given, "--out", "x", status=2)[1]
+        text, _ = cli("cite", "a", "log")
+        assert text.startswith("@inproceedings{cohen2019certified,")
+        np.savez(folder / "mine.npz", x=np.zeros((3, 1, 28, 28), dtype=np.float32), y=np.array([0, 5, 9]))
+        cli("certify", "--model", model, "--data", "mine.npz", "--sigma", 0.25, *QUICK, "--out", "b")
+        assert "were certified on different data" in cli("report", "a", "b", status=2)[1]
 
     def test_train_then_certify(self, cli: Cli, folder: Path) -> None:
         _, notes = cli("train", "--model", "mlp", "--sigma", 0.3, "--epochs", 1, "--limit", 200, "--out", "net")
@@ -222,6 +229,7 @@ class TestJourney:
     def test_the_demo_in_small(self, cli: Cli, folder: Path) -> None:
         text, _ = cli("demo", "--limit", 2, "--estimate", 40, "--epochs", 1)
         assert "What to try next" in text
+        assert (folder / "demo/report.html").is_file()
         assert (folder / "demo/curve.png").is_file()
         again, _ = cli("demo", "--limit", 2, "--estimate", 40, "--epochs", 1)
         assert again == text

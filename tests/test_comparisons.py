@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +15,6 @@ from smoothcert.metrics.supersets import best_share, certified_region, superset_
 from smoothcert.records import Record
 from smoothcert.report.comparisons import best_of_all, envelopes, supersets
 from smoothcert.report.runs import Line, read_lines
-from smoothcert.report.sheets import Sheet, to_csv, to_latex
 from smoothcert.store import RESULTS, SqliteStore
 
 GRID = "grid 1/255"
@@ -98,13 +95,3 @@ def test_measures(lines: list[Line]) -> None:
     region = certified_region(lines[0].records[0], np.array(1.0), (2,))
     assert region is not None
     assert region.contains([0.5, 0.0])
-
-
-def test_sheets_as_files() -> None:
-    sheets = [Sheet("a, b", ("x", "50 %"), (("r_1", "2"),), "note"), Sheet("c", ("y",), ())]
-    rows = list(csv.reader(io.StringIO(to_csv(sheets).decode())))
-    assert rows == [["a, b"], ["x", "50 %"], ["r_1", "2"], [], ["c"], ["y"]]
-    text = to_latex(sheets).decode()
-    assert r"\caption{a, b. note}" in text
-    assert r"r\_1 & 2 \\" in text
-    assert text.count(r"\begin{tabular}{l") == text.count(r"\end{tabular}") == 2

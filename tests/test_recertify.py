@@ -111,10 +111,10 @@ class TestWhatTheLogCannotSupport:
     ) -> None:
         run = certified(linear_model, tmp_path / "run", estimator="fixed")
 
-        def broken(store: SqliteStore, record: Record, seconds: float) -> None:
+        def broken(store: SqliteStore, rows: object) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(SqliteStore, "append", broken)
+        monkeypatch.setattr(SqliteStore, "append_all", broken)
         with pytest.raises(KeyboardInterrupt):
             recertify(run, tmp_path / "again", {"alpha": 0.01})
         assert [path.name for path in tmp_path.iterdir()] == ["run"]

@@ -20,7 +20,8 @@ from smoothcert.records import Record
 from smoothcert.report.exports import FORMATS
 from smoothcert.report.figures import draw_curves, steps
 from smoothcert.report.runs import Line, read_lines
-from smoothcert.report.tables import summary, table
+from smoothcert.report.sheets import to_rich
+from smoothcert.report.tables import main_sheet, summary
 from smoothcert.store import RESULTS, SqliteStore
 
 BASE = Record(
@@ -92,7 +93,7 @@ def test_a_curve_never_rises(radii: list[float], grid: list[float]) -> None:
 
 def rendered(lines: list[Line], radii: tuple[float, ...] = (0.0, 0.5)) -> str:
     text = io.StringIO()
-    Console(file=text, width=200).print(table(lines, radii))
+    Console(file=text, width=200).print(to_rich(main_sheet(lines, radii)))
     return text.getvalue()
 
 

@@ -18,6 +18,7 @@ from smoothcert.data import ArrayDataset, Dataset
 from smoothcert.errors import RunError, SettingError, StoreError
 from smoothcert.records import Record
 from smoothcert.store import RESULTS, SqliteStore, open_run
+from smoothcert.store.pictures import Picture
 
 
 @pytest.fixture(scope="module")
@@ -153,12 +154,12 @@ class TestRefusals:
         """SQLite's own limit of pages raises the error of a full disk; what was written before stays."""
         original = SqliteStore.append
 
-        def limited(store: SqliteStore, record: Record, seconds: float) -> None:
+        def limited(store: SqliteStore, record: Record, seconds: float, picture: Picture | None = None) -> None:
             if record.index == 3:
                 store._db.execute("PRAGMA max_page_count=1")
                 store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 record = Record(**{**record.__dict__, "rule": "x" * 100_000})
-            original(store, record, seconds)
+            original(store, record, seconds, picture)
 
         monkeypatch.setattr(SqliteStore, "append", limited)
         with pytest.raises(StoreError, match=r"disk of .* is full or failing .* free some space"):

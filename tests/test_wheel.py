@@ -30,6 +30,8 @@ def test_the_wheel_certifies_outside_the_repository(tmp_path: Path) -> None:
     [wheel] = tmp_path.glob("smoothcert-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {"smoothcert/py.typed", "smoothcert/data/digits.npz", "smoothcert/data/DIGITS.md"} <= names
+    page = {"template.html", "style.css", "components.js", "d3.min.js", "plot.min.js", "LICENSES.txt"}
+    assert {f"smoothcert/report/page/{name}" for name in page} | {"smoothcert/report/citations.bib"} <= names
     assert not any(name.startswith("tests") for name in names)
 
     home = tmp_path / "venv"

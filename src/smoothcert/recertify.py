@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +15,7 @@ from smoothcert.estimators import ESTIMATORS, Plan, Randomized
 from smoothcert.laws import law_named
 from smoothcert.maths import FloatArray
 from smoothcert.records import Record, record_of
-from smoothcert.store import RESULTS, SqliteStore, open_run
+from smoothcert.store import SqliteStore, check_free, new_run, open_run
 from smoothcert.votes import Votes
 
 CHANGEABLE = ("estimator", "alpha", "radii", "tolerance", "rivals")
@@ -30,9 +27,7 @@ def recertify(run: Path | str, out: Path | str, changes: Mapping[str, Any]) -> i
     ``changes`` may name estimator, alpha, radii, tolerance and rivals. Looks and votes are what they were: a bound
     that needs all the votes of a run that stopped early is refused, since it would be wrong on a stopped sample.
     """
-    out = Path(out)
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise RunError(f"{out} exists and is not an empty directory; give another one")
+    check_free(out)
     for name in changes:
         look_up("setting to judge the votes anew by", name, dict.fromkeys(CHANGEABLE))
     with open_run(run) as store:
@@ -44,33 +39,21 @@ def recertify(run: Path | str, out: Path | str, changes: Mapping[str, Any]) -> i
                 f"the certificates of {run} were settled by a memory, which rests on more than votes; they cannot be judged "
                 "again from the log: certify anew"
             )
+        _check_labels(records)
         old = plan_of(facts["configuration"])
         new = replace(old, **changes)
-        _check_support(old, new, records)
+        _check_support(old, new)
         certified = [judge_again(record, new, facts["shape"], store) for record in records]
         parameters = {record.scale for record in records} | {record.loc for record in records}
         arrays = [store.get(address) for address in parameters if isinstance(address, str)]
+        pictures = {index: store.picture(index) for index in store.pictured()}
     configuration = facts["configuration"] | asdict(new) | {"radii": list(new.radii), "recertified_from": str(run)}
-    with _written_whole(out) as path, SqliteStore(path, create=True) as target:
+    with new_run(out) as target:
         target.describe(facts | {"configuration": configuration})
         for array in arrays:
             target.put(array)
-        for record in certified:
-            target.append(record, seconds[record.index])
+        target.append_all((record, seconds[record.index], pictures.get(record.index)) for record in certified)
     return len(certified)
-
-
-@contextmanager
-def _written_whole(out: Path) -> Iterator[Path]:
-    """A file of results in a directory that gets its name only when all is in it."""
-    part = out.with_name(f".{out.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    try:
-        yield part / RESULTS
-        os.replace(part, out)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def plan_of(configuration: Mapping[str, Any]) -> Plan:
@@ -79,14 +62,18 @@ def plan_of(configuration: Mapping[str, Any]) -> Plan:
     return Plan(**values | {"radii": tuple(values["radii"])})
 
 
-def _check_support(old: Plan, new: Plan, records: Sequence[Record]) -> None:
-    """Refuse what the stored votes cannot prove."""
+def _check_labels(records: Sequence[Record]) -> None:
+    """Refuse certificates that do not follow from their votes."""
     for soundness in (Soundness.MEMORY, Soundness.IMPORTED):
         if any(record.soundness is soundness for record in records):
             raise SettingError(
                 f"some certificates of this run are labelled {soundness}, which rests on more than votes; they cannot be "
                 "judged again from the log"
             )
+
+
+def _check_support(old: Plan, new: Plan) -> None:
+    """Refuse what the stored votes cannot prove."""
     if ESTIMATORS[old.estimator].anytime and not ESTIMATORS[new.estimator].anytime:
         able = ", ".join(name for name, kind in ESTIMATORS.items() if kind.anytime)
         raise SettingError(

@@ -27,6 +27,7 @@ from smoothcert.records import Parameter, Record, record_of
 from smoothcert.settling import check_kept, memory_file, run_name
 from smoothcert.smoother import Batch, Poll, Smoother
 from smoothcert.store import RESULTS, SqliteStore
+from smoothcert.store.pictures import picture_of
 
 Facts = dict[str, Any]
 
@@ -112,7 +113,7 @@ def certify_all(
                 center = poll.noise.center_of(poll.x)
                 certificate = settler.settle(certificate, index=poll.index, center=center, run=run_name(facts))
             record = record_poll(smoother, poll, certificate, dataset.truths([poll.index])[0], store)
-            store.append(record, poll.seconds)
+            store.append(record, poll.seconds, picture_of(poll.x.cpu().numpy()))
             done, votes = done + 1, votes + record.trials + sum(record.selection)
             show()
     return directory

@@ -14,9 +14,11 @@ from rich.text import Text
 from smoothcert import __version__
 from smoothcert.cli import (
     certify,
+    cite,
     curve,
     demo,
     export,
+    import_,
     laws,
     models,
     predict,
@@ -56,7 +58,11 @@ def _stopping_cleanly(command: Callable[..., None]) -> Callable[..., None]:
     return stopping
 
 
-for module in (demo, train, certify, predict, report, curve, search, recertify, export, recipes, models, laws):
+MODULES = (
+    *(demo, train, certify, predict, report, curve, search, recertify, export, import_, cite),
+    *(recipes, models, laws),
+)
+for module in MODULES:
     app.command(module.NAME, cls=Command, epilog=f"Example: {module.EXAMPLE}")(_stopping_cleanly(module.command))
 
 

@@ -24,7 +24,7 @@ def certified_accuracy(records: Sequence[Record], radii: Sequence[float]) -> Flo
 
 def clean_accuracy(records: Sequence[Record]) -> float:
     """The share of inputs whose class by the selection votes is the truth: measured, not certified, and not abstaining."""
-    known = [record.leader == record.truth for record in records if record.truth is not None]
+    known = [record.leader == record.truth for record in records if record.truth is not None and record.selection]
     return float(np.mean(known)) if known else math.nan
 
 
@@ -44,11 +44,14 @@ def average_certified_proxy_radius(records: Sequence[Record]) -> float:
     return float(np.mean(found)) if found else math.nan
 
 
+def votes_of(record: Record) -> int:
+    """How many noisy copies were classified, to select and to estimate."""
+    return record.trials + sum(record.selection) + record.selection_invalid
+
+
 def votes_per_input(records: Sequence[Record]) -> float:
-    """The mean number of noisy copies classified per input, to select and to estimate."""
-    if not records:
-        return math.nan
-    return float(np.mean([r.trials + sum(r.selection) + r.selection_invalid for r in records]))
+    """The mean number of noisy copies classified per input."""
+    return float(np.mean([votes_of(record) for record in records])) if records else math.nan
 
 
 def expected_wrong(records: Sequence[Record]) -> float:

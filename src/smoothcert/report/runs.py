@@ -41,28 +41,59 @@ class Line:
         """Is the truth of any input known?"""
         return any(record.truth is not None for record in self.records)
 
+    @property
+    def title(self) -> str:
+        """What a legend says of it."""
+        return f"{self.name}: {self.noise} [{self.soundness.value}]"
+
+
+@dataclass(frozen=True)
+class Run:
+    """All that one run directory holds; ``lines`` has a line per soundness label, none when there are no records."""
+
+    name: str
+    directory: Path
+    facts: dict[str, Any]
+    lines: tuple[Line, ...]
+
+    @property
+    def indices(self) -> frozenset[int]:
+        """The inputs that have a record."""
+        return frozenset(record.index for line in self.lines for record in line.records)
+
+
+def read_runs(directories: Sequence[Path | str]) -> list[Run]:
+    """The runs, two labels of one run apart; names are the shortest that tell the directories apart."""
+    resolved = [Path(directory).resolve() for directory in directories]
+    if len(set(resolved)) < len(resolved):
+        twice = next(given for given, path in zip(directories, resolved, strict=True) if resolved.count(path) > 1)
+        raise RunError(f"{twice} is given twice; give each run once")
+    return [_read(path, name) for path, name in zip(resolved, _names(resolved), strict=True)]
+
+
+def _read(directory: Path, name: str) -> Run:
+    with open_run(directory) as store:
+        records, seconds, facts = list(store.records()), store.seconds(), store.facts()
+    lines = []
+    # Whatever a memory settled holds through it, so its records are one line, labelled as the weaker.
+    settled = "memory" in facts.get("configuration", {})
+    worth = {r.index: weakest([r.soundness, Soundness.MEMORY]) if settled else r.soundness for r in records}
+    for soundness in sorted(set(worth.values()), key=list(Soundness).index):
+        own = tuple(record for record in records if worth[record.index] == soundness)
+        lines.append(Line(name, soundness, own, tuple(seconds[record.index] for record in own), facts, directory))
+    return Run(name, directory, facts, tuple(lines))
+
 
 def read_lines(directories: Sequence[Path | str]) -> list[Line]:
-    """The lines of all runs, two labels of one run apart; names are the shortest that tell the directories apart."""
-    lines = []
-    for directory, name in zip(directories, _names(directories), strict=True):
-        with open_run(directory) as store:
-            records, seconds, facts = list(store.records()), store.seconds(), store.facts()
-        if not records:
+    """The lines of all runs, each of which must hold a record."""
+    runs = read_runs(directories)
+    for directory, run in zip(directories, runs, strict=True):
+        if not run.lines:
             raise RunError(f"{directory} holds no records yet; certify some inputs into it first")
-        # Whatever a memory settled holds through it, so its records are one line, labelled as the weaker.
-        settled = "memory" in facts.get("configuration", {})
-        worth = {r.index: weakest([r.soundness, Soundness.MEMORY]) if settled else r.soundness for r in records}
-        for soundness in sorted(set(worth.values()), key=list(Soundness).index):
-            own = tuple(record for record in records if worth[record.index] == soundness)
-            lines.append(
-                Line(name, soundness, own, tuple(seconds[record.index] for record in own), facts, Path(directory))
-            )
-    return lines
+    return [line for run in runs for line in run.lines]
 
 
-def _names(directories: Sequence[Path | str]) -> list[str]:
-    paths = [Path(directory).resolve() for directory in directories]
+def _names(paths: Sequence[Path]) -> list[str]:
     for depth in range(1, max((len(path.parts) for path in paths), default=1) + 1):
         names = ["/".join(path.parts[-depth:]) for path in paths]
         if len(set(names)) == len(names):

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rich.table import Table
-
-SPECIAL = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}"})
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """A title, a header, rows of cells as long as the header, and a note on how to read them."""
+    """A title, a header, rows of cells as long as the header, a note on how to read them, and the rows that end a section."""
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
+    ends: tuple[int, ...] = ()
 
 
 def to_rich(sheet: Sheet) -> Table:
@@ -27,61 +27,54 @@ def to_rich(sheet: Sheet) -> Table:
     table = Table(title=sheet.title, caption=sheet.note or None)
     for position, name in enumerate(sheet.header):
         table.add_column(name, justify="right" if position else "left")
-    for row in sheet.rows:
-        table.add_row(*row)
+    for number, row in enumerate(sheet.rows):
+        table.add_row(*row, end_section=number in sheet.ends)
     return table
 
 
-def to_csv(sheets: Sequence[Sheet]) -> bytes:
-    """One after the other, each under its title, with an empty line between."""
+def to_csv(header: Sequence[Any], rows: Iterable[Sequence[Any]]) -> bytes:
+    """A header and rows, comma-separated."""
     text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    for number, sheet in enumerate(sheets):
-        writer.writerows([[]] * bool(number))
-        writer.writerows([[sheet.title], sheet.header, *sheet.rows])
+    csv.writer(text, lineterminator="\n").writerows([header, *rows])
     return text.getvalue().encode()
 
 
-def to_latex(sheets: Sequence[Sheet]) -> bytes:
-    r"""One ``table`` each, for the package booktabs.
+def to_latex(sheet: Sheet) -> bytes:
+    """A table environment for a paper; needs no package."""
+    rows = [" & ".join(map(latex, row)) + r" \\" for row in sheet.rows]
+    for number in reversed(sheet.ends):
+        rows.insert(number + 1, r"\hline")
+    header = " & ".join(rf"\textbf{{{latex(cell)}}}" for cell in sheet.header) + r" \\"
+    body = "\n".join([r"\hline", header, r"\hline", *rows, r"\hline"])
+    columns = "l" + "r" * (len(sheet.header) - 1)
+    caption = latex(". ".join(filter(None, (sheet.title, sheet.note))))
+    return (
+        f"\\begin{{table}}\n\\centering\n\\caption{{{caption}}}\n\\begin{{tabular}}{{{columns}}}\n{body}\n"
+        "\\end{tabular}\n\\end{table}\n"
+    ).encode()
 
-    >>> print(to_latex([Sheet("50 %", ("run", "r"), (("a_b", "1"),))]).decode())
-    \begin{table}
-    \caption{50 \%}
-    \begin{tabular}{lr}
-    \toprule
-    run & r \\
-    \midrule
-    a\_b & 1 \\
-    \bottomrule
-    \end{tabular}
-    \end{table}
-    <BLANKLINE>
+
+_LATEX = {
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "–": "--",
+    "×": r"$\times$",
+    "≥": r"$\geq$",
+    "≤": r"$\leq$",
+    "σ": r"$\sigma$",
+    "θ": r"$\theta$",
+    "α": r"$\alpha$",
+    "∞": r"$\infty$",
+    "⊇": r"$\supseteq$",
+}
+
+
+def latex(text: str) -> str:
+    """Text as LaTeX prints it.
+
+    >>> print(latex("a_b: 50 %"))
+    a\\_b: 50 \\%
     """
-    lines = []
-    for sheet in sheets:
-        caption = ". ".join(part.rstrip(".") for part in (sheet.title, sheet.note) if part)
-        columns = "l" + "r" * (len(sheet.header) - 1)
-        lines += [
-            r"\begin{table}",
-            rf"\caption{{{_escaped(caption)}}}",
-            rf"\begin{{tabular}}{{{columns}}}",
-            r"\toprule",
-        ]
-        lines += [
-            _row(sheet.header),
-            r"\midrule",
-            *map(_row, sheet.rows),
-            r"\bottomrule",
-            r"\end{tabular}",
-            r"\end{table}",
-        ]
-    return ("\n".join(lines) + "\n").encode()
-
-
-def _row(cells: Sequence[str]) -> str:
-    return " & ".join(map(_escaped, cells)) + r" \\"
-
-
-def _escaped(text: str) -> str:
-    return text.translate(SPECIAL).replace("×", r"$\times$").replace("⊇", r"$\supseteq$").replace("–", "--")
+    return "".join(_LATEX.get(character, character) for character in text)

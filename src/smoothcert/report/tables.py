@@ -6,12 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from rich.table import Table
-
 from smoothcert.maths.geometry import round_down
 from smoothcert.metrics import curves
+from smoothcert.metrics.bands import CONFIDENCE, binomial_band
+from smoothcert.metrics.distributions import by_class
+from smoothcert.report.comparisons import best_of_all, envelopes, supersets
 from smoothcert.report.runs import Line
-from smoothcert.report.sheets import Sheet, to_rich
+from smoothcert.report.sheets import Sheet
 
 
 def summary(line: Line, radii: Sequence[float]) -> dict[str, Any]:
@@ -52,19 +53,22 @@ def main_sheet(lines: Sequence[Line], radii: Sequence[float]) -> Sheet:
     """The summaries as a table for people, a line of the table per quantity and a column per run and label."""
     rows = [summary(line, radii) for line in lines]
     cells: list[tuple[str, ...]] = []
+    ends: list[int] = []
 
-    def add(name: str, values: Sequence[str]) -> None:
+    def add(name: str, values: Sequence[str], end: bool = False) -> None:
         cells.append((name, *values))
+        ends.extend([len(cells) - 1] * end)
 
     add("label", [row["label"] for row in rows])
     add("noise (scale)", [row["noise"] for row in rows])
     add("norm", [f"l{row['norm'].removesuffix('.0')}" for row in rows])
     add("domain", [row["domain"] for row in rows])
     add("inputs", [str(row["inputs"]) for row in rows])
-    add("clean accuracy", [_percent(row["clean_accuracy"]) for row in rows])
-    add("abstention", [_percent(row["abstention"]) for row in rows])
+    add("clean accuracy", [_accuracy(row["clean_accuracy"], row["inputs"]) for row in rows])
+    add("abstention", [_percent(row["abstention"]) for row in rows], end=True)
     for position, radius in enumerate(radii):
-        add(f"at radius {radius:g}", [_percent(row["certified_accuracy"][position]) for row in rows])
+        shares = [_accuracy(row["certified_accuracy"][position], row["inputs"]) for row in rows]
+        add(f"at radius {radius:g}", shares, end=position == len(radii) - 1)
     add("average certified radius", [round_down(row["average_certified_radius"]) for row in rows])
     add("average certified proxy radius", [round_down(row["average_certified_proxy_radius"]) for row in rows])
     add("votes per input", [f"{row['votes_per_input']:.0f}" for row in rows])
@@ -87,12 +91,36 @@ def main_sheet(lines: Sequence[Line], radii: Sequence[float]) -> Sheet:
         "" if known else "no truths known in some runs: there accuracy is the share of inputs certified with any label"
     )
     header = ("run", *(row["run"] for row in rows))
-    return Sheet("certified accuracy in %, rounded down", header, tuple(cells), note)
+    title = f"certified accuracy in %, rounded down ({100 * CONFIDENCE:g} % band of the true share)"
+    return Sheet(title, header, tuple(cells), note, tuple(ends))
 
 
-def table(lines: Sequence[Line], radii: Sequence[float]) -> Table:
-    """The main sheet for the terminal."""
-    return to_rich(main_sheet(lines, radii))
+def tables(lines: Sequence[Line], radii: Sequence[float]) -> list[Sheet]:
+    """Every table of a report, in order; a page, the CSV and the LaTeX files show whatever is here."""
+    if not lines:
+        return []
+    compared = (envelopes(lines, radii), best_of_all(lines), supersets(lines))
+    return [main_sheet(lines, radii), *(sheet for sheet in compared if sheet is not None)]
+
+
+def class_table(line: Line, radii: Sequence[float]) -> Sheet:
+    """One line's numbers by true class, a row each."""
+    header = ("class", "inputs", "clean", "abstention", *(f"at {radius:g}" for radius in radii), "ACR")
+    rows = []
+    for truth, records in by_class(line.records).items():
+        shares = (curves.clean_accuracy(records), curves.abstention(records))
+        certified = curves.certified_accuracy(records, radii)
+        acr = round_down(curves.average_certified_radius(records))
+        rows.append((str(truth), str(len(records)), *map(_percent, (*shares, *certified)), acr))
+    return Sheet(f"{line.title} by true class, in %, rounded down", header, tuple(rows))
+
+
+def _accuracy(share: float, inputs: int) -> str:
+    """An accuracy rounded down, and its band rounded outwards."""
+    if math.isnan(share):
+        return "–"
+    low, high = (float(end) for end in binomial_band(round(share * inputs), inputs))
+    return f"{_percent(share)} ({_percent(low)}–{round_down(-100 * high, 1).removeprefix('-')})"
 
 
 def _percent(share: float) -> str:

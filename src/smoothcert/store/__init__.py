@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from smoothcert.errors import RunError
 from smoothcert.store.base import ResultStore
 from smoothcert.store.sqlite import SqliteStore
 
-__all__ = ["RESULTS", "ResultStore", "SqliteStore", "open_run"]
+__all__ = ["RESULTS", "ResultStore", "SqliteStore", "check_free", "new_run", "open_run"]
 
 RESULTS = "results.sqlite"
 
@@ -21,3 +25,25 @@ def open_run(directory: Path | str) -> SqliteStore:
             f"{path} is not a run: there is no {RESULTS} in it; give a directory that smoothcert certify wrote"
         )
     return SqliteStore(path / RESULTS)
+
+
+def check_free(out: Path | str) -> None:
+    """Refuse a place for a new run that holds something."""
+    path = Path(out)
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise RunError(f"{path} exists and is not an empty directory; give another one")
+
+
+@contextmanager
+def new_run(out: Path | str) -> Iterator[SqliteStore]:
+    """The store of a run directory that gets its name only when all is in it."""
+    check_free(out)
+    part = Path(out).with_name(f".{Path(out).name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    try:
+        with SqliteStore(part / RESULTS, create=True) as store:
+            yield store
+        os.replace(part, out)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)

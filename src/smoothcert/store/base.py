@@ -7,13 +7,14 @@ from typing import Any, Protocol
 
 from smoothcert.maths import FloatArray
 from smoothcert.records import Record
+from smoothcert.store.pictures import Picture
 
 
 class ResultStore(Protocol):
     """append returns only once the record would survive a crash; appending an index twice is harmless."""
 
-    def append(self, record: Record, seconds: float) -> None:
-        """Keep one record, and how long it took (which is no part of the record)."""
+    def append(self, record: Record, seconds: float, picture: Picture | None = None) -> None:
+        """Keep one record, how long it took and a picture of its input (which are no part of the record)."""
 
     def records(self) -> Iterator[Record]:
         """All records, by index."""

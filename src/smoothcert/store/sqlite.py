@@ -6,7 +6,7 @@ import hashlib
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,15 @@ import numpy as np
 from smoothcert.errors import StoreError
 from smoothcert.maths import FloatArray
 from smoothcert.records import Record
+from smoothcert.store.pictures import Picture
 
 FORMAT = 1
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS records (idx INTEGER PRIMARY KEY, body TEXT NOT NULL, seconds REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS arrays (address TEXT PRIMARY KEY, shape TEXT NOT NULL, data BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS pictures (idx INTEGER PRIMARY KEY, shape TEXT NOT NULL, low REAL NOT NULL, high REAL NOT NULL,
+    data BLOB NOT NULL);
 """
 
 
@@ -87,11 +90,20 @@ class SqliteStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def append(self, record: Record, seconds: float) -> None:
-        with self._explained():
-            self._db.execute(
-                "INSERT OR IGNORE INTO records VALUES (?, ?, ?)", (record.index, record.to_json(), seconds)
-            )
+    def append(self, record: Record, seconds: float, picture: Picture | None = None) -> None:
+        self.append_all([(record, seconds, picture)])
+
+    def append_all(self, rows: Iterable[tuple[Record, float, Picture | None]]) -> None:
+        """Append several records, all or none of them."""
+        with self._explained(), self._db:  # commits, or rolls back
+            self._db.execute("BEGIN IMMEDIATE")
+            for record, seconds, picture in rows:
+                row = (record.index, record.to_json(), seconds)
+                self._db.execute("INSERT OR IGNORE INTO records VALUES (?, ?, ?)", row)
+                if picture is not None:
+                    shape, data = json.dumps(picture.pixels.shape), zlib.compress(picture.pixels.tobytes())
+                    drawn = (record.index, shape, picture.low, picture.high, data)
+                    self._db.execute("INSERT OR IGNORE INTO pictures VALUES (?, ?, ?, ?, ?)", drawn)
 
     def records(self) -> Iterator[Record]:
         with self._explained():
@@ -106,6 +118,23 @@ class SqliteStore:
     def seconds(self) -> dict[int, float]:
         with self._explained():
             return dict(self._db.execute("SELECT idx, seconds FROM records ORDER BY idx"))
+
+    def pictured(self) -> list[int]:
+        """The inputs whose picture is kept, by index; none in a store written before pictures were."""
+        with self._explained():
+            known = self._db.execute(
+                "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'pictures'"
+            ).fetchone()
+            return [index for (index,) in self._db.execute("SELECT idx FROM pictures ORDER BY idx")] if known else []
+
+    def picture(self, index: int) -> Picture:
+        """The picture of one of the inputs that ``pictured`` names."""
+        with self._explained():
+            row = self._db.execute("SELECT shape, low, high, data FROM pictures WHERE idx = ?", (index,)).fetchone()
+        if row is None:
+            raise StoreError(f"{self.path} holds no picture of input {index}; the run is incomplete")
+        pixels = np.frombuffer(zlib.decompress(row[3]), dtype=np.uint8).reshape(json.loads(row[0]))
+        return Picture(pixels, row[1], row[2])
 
     def describe(self, facts: Mapping[str, Any]) -> None:
         rows = [(name, json.dumps(value, sort_keys=True)) for name, value in facts.items()]

@@ -1,0 +1,41 @@
+"""What stands behind the radii, input by input: probabilities, factors, and classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from smoothcert.certificates import Soundness
+from smoothcert.maths import FloatArray
+from smoothcert.records import Record
+
+
+def probabilities(records: Sequence[Record]) -> FloatArray:
+    """The lower bound of p_A of every input, abstentions too, in order; a log that was read says nothing of it."""
+    return np.sort([record.lower for record in records if record.soundness is not Soundness.IMPORTED])
+
+
+def ecdf(values: FloatArray, points: FloatArray) -> FloatArray:
+    """The share of the sorted values that lie at or below each point.
+
+    >>> ecdf(np.array([0.5, 0.9, 0.9]), np.array([0.4, 0.5, 0.9])).round(3).tolist()
+    [0.0, 0.333, 1.0]
+    """
+    return np.searchsorted(values, points, side="right") / max(len(values), 1)
+
+
+def gap(record: Record) -> float | None:
+    """The radius in units of the noise, r in ANCER's Figure 5; None where nothing is certified."""
+    return record.region_radius if record.region_radius > 0 else None
+
+
+def sigma_factor(record: Record) -> float | None:
+    """The smallest scale of the noise of this input, the other factor of its radius; None where nothing is certified."""
+    return record.radius / record.region_radius if record.region_radius > 0 else None
+
+
+def by_class(records: Sequence[Record]) -> dict[int, list[Record]]:
+    """The records of each true class; inputs without a truth are in none."""
+    classes = sorted({record.truth for record in records if record.truth is not None})
+    return {truth: [record for record in records if record.truth == truth] for truth in classes}

@@ -1,0 +1,153 @@
+"""report.html: one file that opens from disk, with its data, pictures, style and charting library inside."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+import smoothcert
+from smoothcert.certificates import Soundness
+from smoothcert.maths import FloatArray
+from smoothcert.maths.geometry import round_down
+from smoothcert.metrics import distributions
+from smoothcert.metrics.bands import CONFIDENCE, accuracy_band
+from smoothcert.metrics.curves import certified_accuracy, votes_of
+from smoothcert.records import Record
+from smoothcert.report.fairness import MEANING, unfair
+from smoothcert.report.figures import COLOURS, with_proxy
+from smoothcert.report.pictures import pictures_of
+from smoothcert.report.runs import Line, Run
+from smoothcert.report.tables import class_table, tables
+
+POINTS = 400  # of a curve: beyond, it is drawn at evenly spaced radii, each step at its lower end
+DASHES = {
+    Soundness.GLOBAL: "",
+    Soundness.MEMORY: "",
+    Soundness.FROZEN: "6 4",
+    Soundness.ESTIMATE: "2 3",
+    Soundness.IMPORTED: "8 3 2 3",
+}
+
+
+def page(runs: Sequence[Run], radii: Sequence[float]) -> str:
+    """The report of these runs as one HTML document."""
+    parts = {
+        "style": _text("style.css"),
+        "libraries": _text("d3.min.js") + "\n" + _text("plot.min.js"),
+        "components": _text("components.js"),
+        # A closing tag inside the data must not end the script that holds it.
+        "data": json.dumps(content(runs, radii), allow_nan=False, separators=(",", ":")).replace("</", "<\\/"),
+    }
+    document = _text("template.html")
+    for name, text in parts.items():
+        document = document.replace(f"/*{name}*/", text, 1)
+    return document
+
+
+def content(runs: Sequence[Run], radii: Sequence[float]) -> dict[str, Any]:
+    """All that the page shows, certified numbers rounded down."""
+    lines = [line for run in runs for line in run.lines]
+    return {
+        "version": smoothcert.__version__,
+        "confidence": CONFIDENCE,
+        "warnings": unfair(runs),
+        "labels": {
+            label.value: MEANING[label] for label in Soundness if any(line.soundness is label for line in lines)
+        },
+        "lines": [_line(line, position) for position, line in enumerate(lines)],
+        "tables": [asdict(sheet) for sheet in tables(lines, radii)],
+        "classes": [asdict(class_table(line, radii)) for line in lines if line.labelled],
+        "pictures": pictures_of(runs),
+        "runs": [_run(run) for run in runs],
+    }
+
+
+def _line(line: Line, position: int) -> dict[str, Any]:
+    records = line.records
+    digits = _digits(max(max(record.radius, record.proxy_radius) for record in records))
+    chances = distributions.probabilities(records)
+    points = _thinned(np.unique(chances))
+    columns: dict[str, Sequence[int | float | None]] = {
+        "index": [record.index for record in records],
+        "truth": [record.truth for record in records],
+        "label": [record.label for record in records],
+        "radius": [_down(record.radius, digits) for record in records],
+        "proxy": [_down(record.proxy_radius, digits) for record in records],
+        "lower": [None if line.soundness is Soundness.IMPORTED else _down(record.lower, 5) for record in records],
+        "sigma": [_down(distributions.sigma_factor(record), 4) for record in records],
+        "gap": [_down(distributions.gap(record), digits) for record in records],
+        "votes": [votes_of(record) for record in records],
+        "seconds": [float(f"{seconds:.3g}") for seconds in line.seconds],
+    }
+    return {
+        "run": line.name,
+        "title": line.title,
+        "soundness": line.soundness.value,
+        "norm": f"l{records[0].norm:g}",
+        "colour": COLOURS[position % len(COLOURS)],
+        "dash": DASHES[line.soundness],
+        "labelled": line.labelled,
+        "digits": digits,
+        "curves": {"radius": _curve(records), "proxy": _curve(with_proxy(records))},
+        "ecdf": {"x": [_down(x, 5) for x in points], "y": distributions.ecdf(chances, points).round(5).tolist()},
+        # A column of one value is sent as that value.
+        "columns": {name: values[0] if len(set(values)) == 1 else list(values) for name, values in columns.items()},
+        "inputs": len(records),
+    }
+
+
+def _curve(records: Sequence[Record]) -> dict[str, list[float]]:
+    """Certified accuracy in percent, rounded down, at each radius, with its band rounded outwards."""
+    radii = np.unique([0.0, *(record.radius for record in records)])
+    end = float(radii[-1])
+    radii = _thinned(radii)
+    accuracy = certified_accuracy(records, radii.tolist())
+    low, high = accuracy_band(records, radii.tolist())
+    return {
+        "x": [*radii.tolist(), end],
+        "y": [*(_down(100 * share, 2) or 0.0 for share in accuracy), 0.0],
+        "low": [*(_down(100 * share, 2) or 0.0 for share in low), 0.0],
+        "high": [*(-(_down(-100 * share, 2) or 0.0) for share in high), 0.0],
+    }
+
+
+def _thinned(points: FloatArray) -> FloatArray:
+    """At most POINTS of them, evenly spaced in value, with both ends."""
+    return points if len(points) <= POINTS else np.linspace(points[0], points[-1], POINTS)
+
+
+def _down(value: float | None, digits: int) -> float | None:
+    return None if value is None or math.isnan(value) else float(round_down(value, digits))
+
+
+def _digits(largest: float) -> int:
+    """Decimals that show four digits of the largest radius."""
+    return max(3, 3 - math.floor(math.log10(largest))) if 0 < largest < math.inf else 3
+
+
+def _run(run: Run) -> dict[str, Any]:
+    notes = run.facts.get("notes", {})
+    return {
+        "name": run.name,
+        "directory": str(run.directory),
+        "command": notes.get("command", ""),
+        "settings": notes.get("settings", ""),
+        "configuration": {
+            name: value if isinstance(value, str) else json.dumps(value)
+            for name, value in run.facts.get("configuration", {}).items()
+        },
+        "inputs": len(run.indices),
+        "subset": len(run.facts.get("subset", [])),
+        "classes": run.facts.get("classes"),
+        "shape": run.facts.get("shape"),
+    }
+
+
+def _text(name: str) -> str:
+    return files(smoothcert.report).joinpath("page", name).read_text(encoding="utf-8")

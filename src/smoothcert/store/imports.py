@@ -1,0 +1,172 @@
+"""Reading others' results: the tab-separated logs that this field publishes, as a run labelled ``imported``."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from smoothcert.certificates import Soundness
+from smoothcert.errors import DataError, SettingError, look_up
+from smoothcert.laws import law_named
+from smoothcert.records import Record
+from smoothcert.store import check_free, new_run
+
+COLUMNS = ("idx", "label", "predict", "radius", "correct", "time")
+FORMATS: dict[str, tuple[str, ...]] = {
+    "cohen": COLUMNS,  # Cohen et al. 2019, and most who came after
+    "ancer": (*COLUMNS, "radius_proxy"),  # Eiras et al. 2022
+}
+SIGMAS = ("sigma", "min_sigma")  # the noise of the input, where a log has it
+
+
+@dataclass(frozen=True)
+class Log:
+    """What a log does not say itself, and its reader must: how it was made."""
+
+    sigma: float  # standard deviation of one coordinate; a column of the log goes first
+    alpha: float
+    trials: int
+    law: str = "gaussian"
+    norm: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.sigma < math.inf:
+            raise SettingError(f"sigma={self.sigma} must be a finite number above 0")
+        if not 0 < self.alpha < 1:
+            raise SettingError(f"alpha={self.alpha} must lie between 0 and 1")
+        if self.trials < 1:
+            raise SettingError(f"n={self.trials} must be at least 1: the votes behind each radius")
+        if not self.norm > 0:
+            raise SettingError(f"norm={self.norm} must be above 0: 1, 2, inf or any other p")
+        law_named(self.law).scale_of(self.sigma)  # refuses a law that is unknown, or has no standard deviation
+
+
+def import_log(path: Path, out: Path, kind: str, log: Log, command: str = "") -> int:
+    """Read a log into a new run directory; how many records that makes. Nothing is written if a line is not as it must be."""
+    needed = look_up("format", kind, FORMATS)
+    check_free(out)
+    try:
+        content = path.read_bytes()
+        text = content.decode()
+    except OSError as problem:
+        raise DataError(f"cannot read {path}: {problem.strerror}; give a tab-separated log") from problem
+    except UnicodeDecodeError as problem:
+        raise DataError(f"{path} is not text ({problem.reason}); give a tab-separated log") from problem
+    rows = read_log(text.splitlines(), needed, log, str(path))
+    records = [record for record, _ in rows]
+    facts = {
+        "configuration": {
+            "imported_from": path.name,
+            "sha256": hashlib.sha256(content).hexdigest(),
+            "format": kind,
+            "law": log.law,
+            "sigma": log.sigma,
+            "norm": str(log.norm),
+            "alpha": log.alpha,
+            "trials": log.trials,
+        },
+        "notes": {"command": command},
+        "subset": [record.index for record in records],
+        "classes": max(max(record.truth or 0, record.label or 0) for record in records) + 1,
+    }
+    with new_run(out) as store:
+        store.describe(facts)
+        store.append_all((record, seconds, None) for record, seconds in rows)
+    return len(rows)
+
+
+def read_log(
+    lines: Sequence[str], needed: Sequence[str], log: Log, name: str = "the log"
+) -> list[tuple[Record, float]]:
+    """The records of a log and their seconds, or a DataError that names the line."""
+    rows = csv.DictReader(lines, delimiter="\t")
+    missing = [column for column in needed if column not in (rows.fieldnames or [])]
+    if missing:
+        raise DataError(
+            f"{name}: the first line has no column {', '.join(missing)}; it must name {', '.join(needed)}, separated by tabs"
+        )
+    found: dict[int, tuple[Record, float]] = {}
+    for row in rows:
+        try:
+            record = _record(row, log)
+            if record.index in found:
+                raise ValueError(f"input {record.index} stands in the log twice")
+            found[record.index] = record, _seconds(row["time"])
+        except (ValueError, TypeError) as problem:  # TypeError: a line that is too short
+            raise DataError(
+                f"{name}, line {rows.line_num}: {problem}; expected {', '.join(needed)}, separated by tabs"
+            ) from problem
+    if not found:
+        raise DataError(f"{name} has no line after the first; give a log with results")
+    return [found[index] for index in sorted(found)]
+
+
+def _record(row: Mapping[str, str], log: Log) -> Record:
+    """One line as a record: what its author says, and nothing of the votes."""
+    index, truth, predict, correct = (int(row[column]) for column in ("idx", "label", "predict", "correct"))
+    radius = _size(row["radius"], "radius")
+    proxy = _size(row["radius_proxy"], "radius_proxy") if "radius_proxy" in row else radius
+    sigma = next((_size(row[column], column) for column in SIGMAS if column in row), log.sigma)
+    label = None if predict == -1 else predict
+    if index < 0 or truth < -1 or predict < -1:
+        raise ValueError(f"idx {index}, label {truth}, predict {predict}: these are numbers from 0, or -1 for none")
+    if correct != int(label is not None and label == truth):
+        raise ValueError(f"correct is {correct}, but the label is {truth} and the prediction {predict}")
+    if label is None and radius > 0:
+        raise ValueError(f"an abstention (predict -1) has radius {radius}; it must be 0")
+    if sigma == 0:
+        raise ValueError("the noise has standard deviation 0")
+    law = law_named(log.law)
+    scale = law.scale_of(sigma)
+    return Record(
+        index=index,
+        truth=None if truth == -1 else truth,
+        label=label,
+        radius=radius,
+        proxy_radius=proxy,
+        log_volume=None,
+        region_radius=radius / scale,
+        norm=log.norm,
+        soundness=Soundness.IMPORTED,
+        rule="imported",
+        law=str(law),
+        scale=scale,
+        loc=0.0,
+        domain="as its author says",
+        alpha=log.alpha,
+        lower=0.0,
+        upper=None,
+        trials=log.trials,
+        selection=(),
+        selection_invalid=0,
+        estimation=((),),
+        estimation_invalid=(0,),
+    )
+
+
+def _size(text: str, what: str) -> float:
+    value = float(text)
+    if not 0 <= value < math.inf:
+        raise ValueError(f"{what} is {text}; it must be a finite number from 0")
+    return value
+
+
+_CLOCK = re.compile(r"(?:(?P<days>\d+) days?, )?(?P<hours>\d+):(?P<minutes>\d+):(?P<seconds>[\d.]+)")
+
+
+def _seconds(text: str) -> float:
+    """Seconds, from a number of them or from what Python prints for a time span.
+
+    >>> _seconds("0:00:11.5"), _seconds("1 day, 0:01:00"), _seconds("2.5")
+    (11.5, 86460.0, 2.5)
+    """
+    clock = _CLOCK.fullmatch(text)
+    if clock is None:
+        return _size(text, "time")
+    days, hours, minutes, seconds = (float(clock[part] or 0) for part in ("days", "hours", "minutes", "seconds"))
+    return 86400 * days + 3600 * hours + 60 * minutes + seconds

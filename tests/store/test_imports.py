@@ -1,0 +1,138 @@
+"""Others' logs: what comes in is what the file says, counted from the file itself; what is broken is refused whole."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from smoothcert.certificates import Soundness
+from smoothcert.errors import DataError, RunError, SettingError
+from smoothcert.metrics.curves import abstention, average_certified_radius, certified_accuracy
+from smoothcert.recertify import recertify
+from smoothcert.report.exports import to_cohen
+from smoothcert.report.runs import read_runs
+from smoothcert.report.write import write_report
+from smoothcert.store import open_run
+from smoothcert.store.imports import Log, import_log
+
+LOG = Log(sigma=0.5, alpha=0.001, trials=100_000)
+HEAD = "idx\tlabel\tpredict\tradius\tcorrect\ttime"
+COHEN = f"""{HEAD}
+0\t3\t3\t1.23\t1\t0:00:11.500000
+20\t8\t1\t0.456\t0\t0:00:10
+40\t8\t-1\t0.0\t0\t1 day, 0:00:09
+60\t0\t0\t0.5\t1\t8.25
+"""
+ANCER = """idx\tlabel\tpredict\tradius\tradius_proxy\tcorrect\tmin_sigma\ttime
+0\t3\t3\t0.5\t0.75\t1\t0.25\t0:00:11.500000
+20\t8\t-1\t0.0\t0.0\t0\t0.125\t0:00:10
+"""
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "log.tsv"
+    path.write_text(COHEN, encoding="utf-8")
+    return path
+
+
+def test_the_numbers_are_those_of_the_file(log: Path, tmp_path: Path) -> None:
+    assert import_log(log, tmp_path / "run", "cohen", LOG) == 4
+    with open_run(tmp_path / "run") as store:
+        records, seconds = list(store.records()), store.seconds()
+    table = [line.split("\t") for line in COHEN.splitlines()[1:]]
+    for radius in (0.0, 0.5, 0.51, 1.23, 1.24):
+        counted = sum(row[4] == "1" and float(row[3]) >= radius for row in table) / len(table)
+        assert certified_accuracy(records, [radius])[0] == counted
+    assert abstention(records) == 0.25
+    assert average_certified_radius(records) == np.mean([1.23, 0.0, 0.0, 0.5])
+    assert list(seconds.values()) == [11.5, 10.0, 86409.0, 8.25]
+    assert {one.soundness for one in records} == {Soundness.IMPORTED}
+    assert (records[0].alpha, records[0].trials, records[0].scale, records[0].region_radius) == (
+        0.001,
+        100_000,
+        0.5,
+        2.46,
+    )
+
+
+def test_proxy_radii_and_the_noise_of_each_input(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(ANCER, encoding="utf-8")
+    import_log(tmp_path / "log", tmp_path / "run", "ancer", LOG)
+    with open_run(tmp_path / "run") as store:
+        first, second = store.records()
+    assert (first.radius, first.proxy_radius, first.scale, first.region_radius) == (0.5, 0.75, 0.25, 2.0)
+    assert (second.label, second.scale) == (None, 0.125)
+
+
+def test_our_own_log_comes_back(log: Path, tmp_path: Path) -> None:
+    import_log(log, tmp_path / "run", "cohen", LOG)
+    with open_run(tmp_path / "run") as store:
+        records, seconds = list(store.records()), store.seconds()
+    (tmp_path / "again.tsv").write_bytes(to_cohen(records, [seconds[one.index] for one in records]))
+    import_log(tmp_path / "again.tsv", tmp_path / "again", "cohen", LOG)
+    with open_run(tmp_path / "again") as store:
+        assert list(store.records()) == records
+
+
+def test_it_stands_in_a_report(log: Path, tmp_path: Path) -> None:
+    import_log(log, tmp_path / "run", "cohen", LOG, command="smoothcert import log.tsv")
+    page = write_report(read_runs([tmp_path / "run"]), [0.0, 0.5], tmp_path / "out").read_text(encoding="utf-8")
+    assert "[imported]" in page
+    assert "smoothcert import log.tsv" in page
+
+
+def test_it_is_not_judged_again(log: Path, tmp_path: Path) -> None:
+    import_log(log, tmp_path / "run", "cohen", LOG)
+    with pytest.raises(SettingError, match="labelled imported"):
+        recertify(tmp_path / "run", tmp_path / "new", {"alpha": 0.01})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no column idx"),
+        ("idx,label\n", "no column idx, label"),
+        (HEAD + "\n", "has no line after the first"),
+        (HEAD + "\n0\t3\t3\t1.2\t0\t1\n", "line 2: correct is 0, but the label is 3 and the prediction 3"),
+        (HEAD + "\n0\t3\t-1\t1.2\t0\t1\n", "an abstention .* has radius 1.2"),
+        (HEAD + "\n0\t3\t3\t-1\t1\t1\n", "radius is -1; it must be a finite number"),
+        (HEAD + "\n0\t3\t3\tnan\t1\t1\n", "radius is nan"),
+        (HEAD + "\n0\t3\t3\tx\t1\t1\n", "could not convert"),
+        (HEAD + "\n0\t3\t3\n", "line 2"),
+        (HEAD + "\n0\t3\t3\t1\t1\tlong\n", "could not convert"),
+        (HEAD + "\n0\t3\t3\t1\t1\t1\n0\t3\t3\t1\t1\t1\n", "line 3: input 0 stands in the log twice"),
+        (HEAD + "\n-5\t3\t3\t1\t1\t1\n", "idx -5"),
+        (ANCER.replace("0.25", "0.0"), "standard deviation 0"),
+    ],
+)
+def test_a_broken_log_is_refused_and_nothing_is_left(text: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=words):
+        import_log(tmp_path / "log", tmp_path / "run", "cohen", LOG)
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]
+
+
+def test_wrong_arguments(log: Path, tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="did you mean 'cohen'"):
+        import_log(log, tmp_path / "run", "cohn", LOG)
+    with pytest.raises(DataError, match="no column radius_proxy"):
+        import_log(log, tmp_path / "run", "ancer", LOG)
+    with pytest.raises(DataError, match="cannot read"):
+        import_log(tmp_path / "none", tmp_path / "run", "cohen", LOG)
+    (tmp_path / "picture").write_bytes(b"\x89PNG\xff\xfe")
+    with pytest.raises(DataError, match="is not text"):
+        import_log(tmp_path / "picture", tmp_path / "run", "cohen", LOG)
+    import_log(log, tmp_path / "run", "cohen", LOG)
+    with pytest.raises(RunError, match="not an empty directory"):
+        import_log(log, tmp_path / "run", "cohen", LOG)
+    for settings, words in (
+        ({"sigma": 0.0}, "sigma"),
+        ({"alpha": 1.0}, "alpha"),
+        ({"trials": 0}, "n=0"),
+        ({"norm": 0.0}, "norm"),
+        ({"law": "gausian"}, "did you mean 'gaussian'"),
+        ({"law": "cauchy"}, "no standard deviation"),
+    ):
+        with pytest.raises(SettingError, match=words):
+            Log(**{"sigma": 0.5, "alpha": 0.001, "trials": 100} | settings)  # type: ignore[arg-type]
