@@ -19,8 +19,8 @@ MODEL, DATA, NOISE, VOTES, ENGINE = "Model", "Data", "Noise", "Votes", "Engine"
 Model = Annotated[
     str | None,
     typer.Option(
-        help="A .safetensors file written by smoothcert train, a built-in name (small_cnn, mlp, resnet18), a torch.export .pt2 "
-        "file, or package.module:factory.",
+        help="A .safetensors file written by smoothcert train, a built-in name (small_cnn, mlp, resnet18, …), a torch.export "
+        ".pt2, TorchScript .ts or .onnx file, a folder of transformers, timm:name, or package.module:factory.",
         rich_help_panel=MODEL,
     ),
 ]
