@@ -30,15 +30,20 @@ if TYPE_CHECKING:
     from smoothcert.smoother import Smoother
     from smoothcert.tuners.base import Tuner
     from smoothcert.tuners.hill_climb import HillClimb
+    from smoothcert.tuners.pattern import Pattern
+    from smoothcert.tuners.ucan import DatasetWise, PerInput
     from smoothcert.votes import Votes
 
 __version__ = "0.1.0"
 __all__ = [
     "Bound",
     "Certificate",
+    "DatasetWise",
     "HillClimb",
     "Memory",
     "Noise",
+    "Pattern",
+    "PerInput",
     "Region",
     "SmoothcertError",
     "Smoother",
@@ -52,9 +57,12 @@ __all__ = [
 _HOMES = {
     "Bound": "bounds",
     "Certificate": "certificates",
+    "DatasetWise": "tuners.ucan",
     "HillClimb": "tuners.hill_climb",
     "Memory": "memory",
     "Noise": "noise",
+    "Pattern": "tuners.pattern",
+    "PerInput": "tuners.ucan",
     "Region": "regions",
     "Smoother": "smoother",
     "SmoothcertError": "errors",
