@@ -40,6 +40,8 @@ def command(
     grid: o.Grid = None,
     norm: o.Norm = None,
     method: o.Method = None,
+    pattern: o.Pattern = None,
+    generator: o.GeneratorFile = None,
     select: o.Select = None,
     estimate: o.Estimate = None,
     alpha: o.Alpha = None,

@@ -15,6 +15,7 @@ from smoothcert.config import Settings, read_settings
 from smoothcert.errors import SettingError
 
 MODEL, DATA, NOISE, VOTES, ENGINE = "Model", "Data", "Noise", "Votes", "Engine"
+UCAN = "Shaped noise (UCAN)"
 
 Model = Annotated[
     str | None,
@@ -83,8 +84,24 @@ Norm = Annotated[float | None, typer.Option(help="1, 2, inf or any p > 0. [defau
 Method = Annotated[
     str | None,
     typer.Option(
-        help="Who chooses the noise: fixed, hill_climb or hill_climb_keep_label (UniCR's I-OPT). [default: fixed]",
+        help="Who chooses the noise: fixed, hill_climb or hill_climb_keep_label (UniCR's I-OPT), "
+        "pattern, dataset or per_input (UCAN). [default: fixed]",
         rich_help_panel=VOTES,
+    ),
+]
+Pattern = Annotated[
+    str | None,
+    typer.Option(
+        help="For --method pattern: l1, l2 or linf (l2:kappa=0.2,iota=0.8), an .npy file of factors on the scale, or a picture.",
+        rich_help_panel=UCAN,
+    ),
+]
+GeneratorFile = Annotated[
+    str | None,
+    typer.Option(
+        "--generator",
+        help="For --method dataset or per_input: the generator's file. [default: generator.safetensors beside the model]",
+        rich_help_panel=UCAN,
     ),
 ]
 Select = Annotated[int | None, typer.Option(help="Votes to choose the class. [default: 100]", rich_help_panel=VOTES)]
@@ -181,6 +198,8 @@ PATHS = {
     "scale": "noise.scale",
     "loc": "noise.loc",
     "grid": "noise.grid",
+    "generator": "generator.source",
+    **{name: f"generator.{name}" for name in ("pattern", "objective", "weight", "least", "most", "shift")},
     **{name: f"data.{name}" for name in ("root", "split", "size", "limit", "skip", "indices", "download")},
     **{
         name: f"certify.{name}"

@@ -64,6 +64,34 @@ def command(
         bool | None,
         typer.Option("--flip/--no-flip", help="Mirror half of the images; needs --augment.", rich_help_panel=TRAINING),
     ] = None,
+    generator: Annotated[
+        str | None,
+        typer.Option(
+            help="Learn the noise's shape with the model: dataset (one for all inputs) or per_input (recipe ucan). Or the file "
+            "of a learned one, for any recipe.",
+            rich_help_panel=o.UCAN,
+        ),
+    ] = None,
+    pattern: o.Pattern = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            help="What the generator is rewarded for: volume or radius. [default: volume]", rich_help_panel=o.UCAN
+        ),
+    ] = None,
+    weight: Annotated[float | None, typer.Option(help="Of that reward. [default: 1]", rich_help_panel=o.UCAN)] = None,
+    least: Annotated[
+        float | None, typer.Option(help="Least factor on sigma. [default: 0.1]", rich_help_panel=o.UCAN)
+    ] = None,
+    most: Annotated[
+        float | None, typer.Option(help="Largest factor on sigma. [default: 3]", rich_help_panel=o.UCAN)
+    ] = None,
+    shift: Annotated[
+        bool | None,
+        typer.Option(
+            "--shift/--no-shift", help="Learn a loc as well (UCAN's μ). [default: no]", rich_help_panel=o.UCAN
+        ),
+    ] = None,
     seed: o.Seed = None,
     device: o.Device = None,
     config: o.Config = None,
@@ -88,12 +116,18 @@ def train_model(settings: Settings, out: Path) -> Path:
     if settings.noise.sigma is None:
         raise SettingError("training records sigma; give --sigma, the standard deviation of the noise")
     device_of(settings.train.device)
-    from smoothcert.training import BatchReport, EpochReport, TrainSettings, new_model, train
+    from smoothcert.cli.ucan import shaped_training
+    from smoothcert.training import BatchReport, EpochReport, TrainSettings, new_model
 
     indices = indices_of(settings.data, train_data)
     inputs, labels = train_data.inputs(indices), np.array(train_data.truths(indices))
     section = settings.train.model_dump()
-    plan = TrainSettings(**section, law=settings.noise.law, sigma=settings.noise.sigma)
+    train, plan, shaped = shaped_training(
+        settings.generator,
+        TrainSettings(**section, law=settings.noise.law, sigma=settings.noise.sigma),
+        noise,
+        train_data.shape,
+    )
     architecture = {
         "name": settings.model.source or "small_cnn",
         "shape": train_data.shape,
@@ -118,7 +152,7 @@ def train_model(settings: Settings, out: Path) -> Path:
             inputs,
             labels,
             plan,
-            noise=noise,
+            noise=shaped,
             out=out,
             architecture=architecture,
             progress=epoch,

@@ -10,14 +10,28 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from smoothcert.training import gaussian
+from smoothcert.training import gaussian, ucan
 from smoothcert.training.loop import TrainingNoise, new_model, train
 from smoothcert.training.settings import BatchReport, EpochReport, TrainSettings
+from smoothcert.training.ucan import GeneratedNoise, UcanSettings, train_jointly
 
-__all__ = ["RECIPES", "BatchReport", "EpochReport", "Recipe", "TrainSettings", "TrainingNoise", "new_model", "train"]
+__all__ = [
+    "RECIPES",
+    "BatchReport",
+    "EpochReport",
+    "GeneratedNoise",
+    "Recipe",
+    "TrainSettings",
+    "TrainingNoise",
+    "UcanSettings",
+    "new_model",
+    "train",
+    "train_jointly",
+]
 
 Recipe = Callable[[nn.Module, Tensor, Tensor, Callable[[Tensor], Tensor]], Tensor]
 
 RECIPES: dict[str, Recipe] = {
     "gaussian": gaussian.loss,
+    "ucan": ucan.loss,
 }
