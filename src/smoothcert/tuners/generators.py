@@ -17,6 +17,7 @@ DATASET, PER_INPUT = "dataset", "per_input"
 HIDDEN = (128, 256, 512, 1024)  # of the dataset-wise network, as released
 WIDTH = 16  # channels and growth of the certification-wise network, as released
 SLOPE = 0.2
+STEP = 10.0  # what the outputs are multiplied by, over their fan-in
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,14 @@ class Design:
 class Generator(nn.Module):
     """From a batch to factors in [least, most] and shifts in [-1, 1]: (batch, *event), or (1, *event) if dataset-wise.
 
-    Two networks ending in tanh, as published: shift = G1(x), factor = least + (most - least)·|G2(x + shift·scale)|. The
-    published factors have least = 0 and most = 1 (1.2 on CIFAR-10 and 3 on MNIST if dataset-wise). At first every factor
-    is near 1, the noise that it starts from.
+    Two networks ending in tanh, as published: shift = G1(x), factor = least + (most - least)·(1 + G2(x + shift·scale))/2.
+    Published are factors |G2|·most, most = 1 (1.2 on CIFAR-10 and 3 on MNIST if dataset-wise): they have no lower bound,
+    and one that is pressed to zero comes up again on the other side. Ours start near 1, the noise that was given, and the
+    outputs are divided by their fan-in, so that a step of Adam moves a factor by about the learning rate: undivided, the
+    last layer of 1024 overshoots in a few steps to where tanh has no slope, and stays there.
     """
+
+    constant: Tensor
 
     def __init__(self, design: Design) -> None:
         super().__init__()
@@ -81,10 +86,9 @@ class Generator(nn.Module):
         self.factor = _network(design)
         self.shift = _network(design) if design.shift else None
         self.register_buffer("constant", torch.ones(1, 1), persistent=False)
-        first = (1 - design.least) / (design.most - design.least)
-        last = [layer for layer in self.factor.modules() if isinstance(layer, nn.Linear | nn.Conv2d)][-1]
-        assert last.bias is not None
-        nn.init.constant_(last.bias, math.atanh(first if 0 < first < 0.99 else 0.5))
+        first = 2 * (1 - design.least) / (design.most - design.least) - 1
+        self.first = math.atanh(first) if abs(first) < 0.99 else 0.0
+        self.gain = STEP / (HIDDEN[-1] if design.kind == DATASET else 9 * design.width)
 
     def forward(self, x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
         """The factors and the shifts, for noise that starts from this scale."""
@@ -93,10 +97,10 @@ class Generator(nn.Module):
         seen = x if reads else self.constant
         shift = torch.zeros((1, *design.shape), device=x.device)
         if self.shift is not None:
-            shift = self.shift(seen).tanh().reshape(-1, *design.shape)
+            shift = (self.gain * self.shift(seen)).tanh().reshape(-1, *design.shape)
             seen = seen + shift * scale if reads else seen
-        raw = self.factor(seen).tanh().abs().reshape(-1, *design.shape)
-        return design.least + (design.most - design.least) * raw, shift
+        raw = (self.first + self.gain * self.factor(seen)).tanh().reshape(-1, *design.shape)
+        return design.least + (design.most - design.least) * (1 + raw) / 2, shift
 
 
 class DenseBlock(nn.Module):
