@@ -147,7 +147,9 @@ class TestGenerator:
         assert [layer.out_features for layer in linear] == [128, 256, 512, 1024, 784]
         convolutions = [m for m in generator_for("per_input", (3, 32, 32)).modules() if isinstance(m, nn.Conv2d)]
         found = [(layer.in_channels, layer.out_channels, layer.kernel_size) for layer in convolutions]
-        assert found == [(before, after, (3, 3)) for before, after in zip((3, 16, 32, 48, 64, 80, 16), [16] * 6 + [3])]
+        assert found == [
+            (before, after, (3, 3)) for before, after in zip((3, 16, 32, 48, 64, 80, 16), (*[16] * 6, 3), strict=True)
+        ]
 
     def test_factors_see_the_shifted_input(self) -> None:
         """σ is G2 of x + μ: without the shift in its input the factors would be others."""

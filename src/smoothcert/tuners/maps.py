@@ -24,6 +24,7 @@ class Maps:
     def on(self, noise: Noise) -> Noise:
         """The noise, stretched and shifted.
 
+        >>> import numpy as np
         >>> stretched = Maps(np.array([1.0, 3.0]), np.array([0.0, 1.0])).on(Noise("laplace", 0.5))
         >>> stretched.scale.tolist(), stretched.loc.tolist()
         ([0.5, 1.5], [0.0, 0.5])
