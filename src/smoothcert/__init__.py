@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from smoothcert.tuners.base import Tuner
     from smoothcert.tuners.data_dependent import DataDependent
     from smoothcert.tuners.hill_climb import HillClimb
+    from smoothcert.tuners.pattern import Pattern
     from smoothcert.tuners.reuse import Reuse
+    from smoothcert.tuners.ucan import DatasetWise, PerInput
     from smoothcert.votes import Votes
 
 __version__ = "0.1.0"
@@ -41,9 +43,12 @@ __all__ = [
     "Bound",
     "Certificate",
     "DataDependent",
+    "DatasetWise",
     "HillClimb",
     "Memory",
     "Noise",
+    "Pattern",
+    "PerInput",
     "Region",
     "Reuse",
     "SmoothcertError",
@@ -60,9 +65,12 @@ _HOMES = {
     "Bound": "bounds",
     "Certificate": "certificates",
     "DataDependent": "tuners.data_dependent",
+    "DatasetWise": "tuners.ucan",
     "HillClimb": "tuners.hill_climb",
     "Memory": "memory",
     "Noise": "noise",
+    "Pattern": "tuners.pattern",
+    "PerInput": "tuners.ucan",
     "Region": "regions",
     "Reuse": "tuners.reuse",
     "Smoother": "smoother",

@@ -138,6 +138,19 @@ class TrainSection(Section):
     device: str = "cpu"
 
 
+class GeneratorSettings(Section):
+    """[generator]: UCAN's noise. source is a kind to train (dataset, per_input), or the file of a trained one."""
+
+    source: str | None = None
+    pattern: str | None = None
+    objective: Literal["volume", "radius"] = "volume"
+    weight: float = 1.0
+    least: float = 0.1
+    most: float = 3.0
+    shift: bool = False
+    width: int = 16
+
+
 class Settings(Section):
     """All settings, one section per table of run.toml."""
 
@@ -147,6 +160,7 @@ class Settings(Section):
     certify: CertifySettings = CertifySettings()
     tune: TuneSettings = TuneSettings()
     train: TrainSection = TrainSection()
+    generator: GeneratorSettings = GeneratorSettings()
 
 
 def read_settings(file: Path | None, flags: Mapping[str, Any], assignments: Iterable[str] = ()) -> Settings:

@@ -16,6 +16,23 @@ def test_every_model_gives_one_logit_per_class(name: str, shape: tuple[int, ...]
     assert MODELS[name](shape, 7).eval()(torch.rand(2, *shape)).shape == (2, 7)
 
 
+@pytest.mark.parametrize(
+    ("name", "shape", "classes", "millions"),
+    [  # as published: He et al. (2016), tables 1 and 6; Zagoruyko and Komodakis (2016), table 4
+        ("resnet50", (3, 224, 224), 1000, 25.6),
+        ("resnet110", (3, 32, 32), 10, 1.7),
+        ("wide_resnet40", (3, 32, 32), 10, 2.2),
+    ],
+)
+def test_deep_models_have_their_published_size(
+    name: str, shape: tuple[int, ...], classes: int, millions: float
+) -> None:
+    model = MODELS[name](shape, classes)
+    assert round(sum(p.numel() for p in model.parameters()) / 1e6, 1) == millions
+    layers = [p for n, p in model.named_parameters() if p.dim() in (2, 4) and "skip" not in n]
+    assert len(layers) == {"resnet50": 50, "resnet110": 110, "wide_resnet40": 38}[name]  # 40 counts 3 shortcuts
+
+
 def test_mlp_takes_flat_inputs() -> None:
     assert mlp((5,), 3)(torch.rand(2, 5)).shape == (2, 3)
 

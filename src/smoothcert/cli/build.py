@@ -73,7 +73,8 @@ def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = No
     from smoothcert.tuners import tuner_named
 
     noise, votes = noise_of(settings.noise, dataset), settings.certify
-    tuner = tuner_named(votes.method, **settings.tune.model_dump(exclude_none=True))
+    options = settings.tune.model_dump(exclude_none=True) | generator_options(settings)
+    tuner = tuner_named(votes.method, **options)
     if votes.rows < 1:
         raise SettingError(f"rows={votes.rows} must be at least 1")
     device = device_of(votes.device)
@@ -114,6 +115,30 @@ def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = No
         memory=memory,
         device=device,
     )
+
+
+def generator_options(settings: Settings) -> dict[str, str]:
+    """What the UCAN method needs beside its name: a pattern, or the file of a generator; nothing for other methods."""
+    method, given = settings.certify.method, settings.generator
+    if method == "pattern":
+        return {} if given.pattern is None else {"pattern": given.pattern}
+    if given.pattern is not None:
+        raise SettingError(f"--pattern {given.pattern} is for --method pattern; got --method {method}")
+    if method not in ("dataset", "per_input"):
+        if given.source is not None:
+            raise SettingError(
+                f"--generator {given.source} is for --method dataset or per_input; got --method {method}"
+            )
+        return {}
+    from smoothcert.tuners.ucan import GENERATOR
+
+    beside = Path(settings.model.source or "").parent / GENERATOR
+    if given.source is None and not beside.is_file():
+        raise SettingError(
+            f"--method {method} needs a generator, and there is no {beside}; "
+            f"give --generator, the file that smoothcert train --generator {method} writes beside its model"
+        )
+    return {"generator": given.source or str(beside)}
 
 
 def device_of(name: str) -> torch.device:

@@ -48,6 +48,8 @@ def command(
     tune_votes: o.TuneVotes = None,
     largest: o.Largest = None,
     tuned: o.Tuned = None,
+    pattern: o.Pattern = None,
+    generator: o.GeneratorFile = None,
     select: o.Select = None,
     estimate: o.Estimate = None,
     alpha: o.Alpha = None,

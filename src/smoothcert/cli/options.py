@@ -18,12 +18,13 @@ from smoothcert.errors import SettingError
 IN_RUN = "run"  # the value of --memory alone
 MODEL, DATA, NOISE, VOTES, ENGINE = "Model", "Data", "Noise", "Votes", "Engine"
 TUNE = "Method (what is left out is the method's default)"
+UCAN = "Shaped noise (UCAN)"
 
 Model = Annotated[
     str | None,
     typer.Option(
-        help="A .safetensors file written by smoothcert train, a built-in name (small_cnn, mlp, resnet18), a torch.export .pt2 "
-        "file, or package.module:factory.",
+        help="A .safetensors file written by smoothcert train, a built-in name (small_cnn, mlp, resnet18, …), a torch.export "
+        ".pt2, TorchScript .ts or .onnx file, a folder of transformers, timm:name, or package.module:factory.",
         rich_help_panel=MODEL,
     ),
 ]
@@ -87,7 +88,8 @@ Method = Annotated[
     str | None,
     typer.Option(
         help="Who chooses the noise: fixed; per input data_dependent (one factor), ancer (every coordinate), either with "
-        "_published for the form in its paper, hill_climb or hill_climb_keep_label (UniCR's I-OPT), or reuse. [default: fixed]",
+        "_published for the form in its paper, hill_climb or hill_climb_keep_label (UniCR's I-OPT), or reuse; pattern, dataset "
+        "or per_input (UCAN). [default: fixed]",
         rich_help_panel=VOTES,
     ),
 ]
@@ -112,6 +114,21 @@ Largest = Annotated[
 ]
 Tuned = Annotated[
     str | None, typer.Option(help="reuse: the run whose noise is used again.", rich_help_panel=TUNE, metavar="RUN")
+]
+Pattern = Annotated[
+    str | None,
+    typer.Option(
+        help="For --method pattern: l1, l2 or linf (l2:kappa=0.2,iota=0.8), an .npy file of factors on the scale, or a picture.",
+        rich_help_panel=UCAN,
+    ),
+]
+GeneratorFile = Annotated[
+    str | None,
+    typer.Option(
+        "--generator",
+        help="For --method dataset or per_input: the generator's file. [default: generator.safetensors beside the model]",
+        rich_help_panel=UCAN,
+    ),
 ]
 Select = Annotated[int | None, typer.Option(help="Votes to choose the class. [default: 100]", rich_help_panel=VOTES)]
 Estimate = Annotated[
@@ -214,6 +231,8 @@ PATHS = {
     "tune_votes": "tune.votes",
     "largest": "tune.largest",
     "tuned": "tune.run",
+    "generator": "generator.source",
+    **{name: f"generator.{name}" for name in ("pattern", "objective", "weight", "least", "most", "shift")},
     **{name: f"data.{name}" for name in ("root", "split", "size", "limit", "skip", "indices", "download")},
     **{
         name: f"certify.{name}"

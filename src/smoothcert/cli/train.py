@@ -24,6 +24,7 @@ RECIPES = """How to train; parameters follow a colon, as in consistency:strength
 - consistency: cross-entropy, and noisy copies answered alike (Jeong and Shin 2020)
 - smoothadv: cross-entropy on noisy copies of adversarial inputs (Salman et al. 2019)
 - macer: cross-entropy, and a larger soft radius where it is right (Zhai et al. 2020)
+- ucan: cross-entropy over several draws, for noise that is learned (UCAN, 2025)
 """
 
 
@@ -113,6 +114,34 @@ def command(
             rich_help_panel=TRAINING,
         ),
     ] = None,
+    generator: Annotated[
+        str | None,
+        typer.Option(
+            help="Learn the noise's shape with the model: dataset (one for all inputs) or per_input. Or the file "
+            "of a learned one, for any recipe.",
+            rich_help_panel=o.UCAN,
+        ),
+    ] = None,
+    pattern: o.Pattern = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            help="What the generator is rewarded for: volume or radius. [default: volume]", rich_help_panel=o.UCAN
+        ),
+    ] = None,
+    weight: Annotated[float | None, typer.Option(help="Of that reward. [default: 1]", rich_help_panel=o.UCAN)] = None,
+    least: Annotated[
+        float | None, typer.Option(help="Least factor on sigma. [default: 0.1]", rich_help_panel=o.UCAN)
+    ] = None,
+    most: Annotated[
+        float | None, typer.Option(help="Largest factor on sigma. [default: 3]", rich_help_panel=o.UCAN)
+    ] = None,
+    shift: Annotated[
+        bool | None,
+        typer.Option(
+            "--shift/--no-shift", help="Learn a loc as well (UCAN's μ). [default: no]", rich_help_panel=o.UCAN
+        ),
+    ] = None,
     seed: o.Seed = None,
     device: o.Device = None,
     config: o.Config = None,
@@ -135,12 +164,18 @@ def train_model(settings: Settings, out: Path) -> Path:
     if train_data.classes is None:
         raise DataError(f"{train_data.name} has no labels, so nothing can be trained on it; give data with labels")
     device_of(settings.train.device)
-    from smoothcert.training import BatchReport, EpochReport, TrainSettings, new_model, train
+    from smoothcert.cli.ucan import shaped_training
+    from smoothcert.training import BatchReport, EpochReport, TrainSettings, new_model
     from smoothcert.training.batches import held_out
     from smoothcert.training.logs import tensorboard_log
 
     section = settings.train.model_dump(exclude={"validation", "tensorboard"})
-    plan = TrainSettings(**section, law=settings.noise.law, sigma=settings.noise.sigma)
+    train, plan, shaped = shaped_training(
+        settings.generator,
+        TrainSettings(**section, law=settings.noise.law, sigma=settings.noise.sigma),
+        noise,
+        train_data.shape,
+    )
     log = tensorboard_log(out) if settings.train.tensorboard else None
     indices = indices_of(settings.data, train_data)
     kept, judging = held_out(indices, settings.train.validation, plan.seed)
@@ -174,7 +209,7 @@ def train_model(settings: Settings, out: Path) -> Path:
             inputs,
             labels,
             plan,
-            noise=noise,
+            noise=shaped,
             out=out,
             architecture=architecture,
             validation=validation,

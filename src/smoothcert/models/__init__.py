@@ -16,7 +16,7 @@ from smoothcert.models.fingerprint import fingerprint
 from smoothcert.models.loading import load_model
 from smoothcert.models.mlp import mlp
 from smoothcert.models.normalize import Normalize, with_normalisation
-from smoothcert.models.resnet import resnet18
+from smoothcert.models.resnet import resnet18, resnet50, resnet110, wide_resnet40
 from smoothcert.models.small_cnn import small_cnn
 from smoothcert.models.weights import load_weights, read_metadata, read_state, save_weights
 
@@ -36,8 +36,11 @@ __all__ = [
     "read_metadata",
     "read_state",
     "resnet18",
+    "resnet50",
+    "resnet110",
     "save_weights",
     "small_cnn",
+    "wide_resnet40",
     "with_normalisation",
 ]
 
@@ -45,4 +48,7 @@ MODELS: dict[str, Callable[[Sequence[int], int], nn.Module]] = {
     "mlp": mlp,
     "small_cnn": small_cnn,
     "resnet18": resnet18,
+    "resnet50": resnet50,
+    "resnet110": resnet110,
+    "wide_resnet40": wide_resnet40,
 }

@@ -3,6 +3,10 @@
 small_cnn               a built-in architecture, with a weights file
 model.safetensors       a file written by training, which records its architecture
 model.pt2               a graph written by torch.export; it is code, so load only what you trust
+model.ts                a model written by TorchScript (also .torchscript, .pt); code as well
+model.onnx              a graph in ONNX, run by onnxruntime
+folder/                 an image classifier saved by transformers
+timm:name               an architecture of timm, or torchvision:name, with a weights file
 package.module:factory  your own code; weights, if given, are loaded into what it returns
 """
 
@@ -18,11 +22,17 @@ from smoothcert.models.adapters import classifier_of
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
 from smoothcert.models.exported import load_exported
 from smoothcert.models.factory import from_factory, is_factory
+from smoothcert.models.libraries import build_from_library, is_library, is_pretrained, load_pretrained
 from smoothcert.models.normalize import check_normalisation, with_normalisation
+from smoothcert.models.onnx import load_onnx
+from smoothcert.models.scripted import is_scripted, load_scripted
 from smoothcert.models.weights import TORCH_SUFFIXES, load_weights, read_metadata
 
 Numbers = Sequence[float]
-WAYS = "a built-in name, a .safetensors file written by training, a .pt2 file, or package.module:factory"
+WAYS = (
+    "a built-in name, a .safetensors file written by training, a .pt2, .ts or .onnx file, a folder of transformers, "
+    "timm:name, torchvision:name, or package.module:factory"
+)
 
 
 def load_model(
@@ -38,8 +48,9 @@ def load_model(
 
     >>> load_model("small_cn", shape=(1, 28, 28))
     Traceback (most recent call last):
-    smoothcert.errors.UnknownName: unknown model 'small_cn'; did you mean 'small_cnn'? known: mlp, small_cnn, resnet18; \
-allowed: a built-in name, a .safetensors file written by training, a .pt2 file, or package.module:factory
+    smoothcert.errors.UnknownName: unknown model 'small_cn'; did you mean 'small_cnn'? known: mlp, small_cnn, resnet18, \
+resnet50, resnet110, wide_resnet40; allowed: a built-in name, a .safetensors file written by training, a .pt2, .ts or .onnx \
+file, a folder of transformers, timm:name, torchvision:name, or package.module:factory
     """
     text, suffix = str(spec), Path(spec).suffix.lower()
     _check_pair(mean, std, shape)
@@ -51,6 +62,17 @@ allowed: a built-in name, a .safetensors file written by training, a .pt2 file, 
         exported = load_exported(Path(spec))
         exported.check_event(shape)
         return _normalised(exported, mean, std)
+    if suffix == ".onnx":
+        _refuse_weights(text, weights)
+        return _normalised(classifier_of(load_onnx(Path(spec))), mean, std)
+    if is_scripted(Path(spec)):
+        _refuse_weights(text, weights)
+        return _normalised(classifier_of(load_scripted(Path(spec))), mean, std)
+    if is_pretrained(Path(spec)):
+        _refuse_weights(text, weights)
+        return _normalised(load_pretrained(Path(spec), shape, normalised=mean is not None), mean, std)
+    if is_library(text):
+        return _from_library(text, weights, shape, classes, mean, std)
     if is_factory(text):
         return _normalised(_from_code(text, weights), mean, std)
     if suffix in TORCH_SUFFIXES:
@@ -88,6 +110,24 @@ def _built_in(
     model = build(shape, classes)
     load_weights(model, weights)
     return _normalised(model, mean, std)
+
+
+def _from_library(
+    spec: str,
+    weights: str | Path | None,
+    shape: Sequence[int],
+    classes: int | None,
+    mean: Numbers | None,
+    std: Numbers | None,
+) -> nn.Module:
+    """The architecture of another library with its weights; nothing is downloaded."""
+    if classes is None:
+        raise ModelError(f"the model {spec} needs the number of classes; got None; give classes")
+    model = build_from_library(spec, shape, classes)
+    if weights is None:
+        raise ModelError(f"the model {spec} has random weights, which certify nothing; give a weights file")
+    load_weights(model, weights)
+    return _normalised(classifier_of(model), mean, std)
 
 
 def _recorded(

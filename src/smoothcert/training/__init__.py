@@ -11,17 +11,21 @@ from smoothcert.training.loop import new_model, train
 from smoothcert.training.noising import Batch, NoiseGenerator, Noising
 from smoothcert.training.recipes import RECIPES, recipe_named
 from smoothcert.training.settings import BatchReport, EpochReport, TrainSettings
+from smoothcert.training.ucan import Learned, UcanSettings, train_jointly
 
 __all__ = [
     "RECIPES",
     "Batch",
     "BatchReport",
     "EpochReport",
+    "Learned",
     "NoiseGenerator",
     "Noising",
     "Recipe",
     "TrainSettings",
+    "UcanSettings",
     "new_model",
     "recipe_named",
     "train",
+    "train_jointly",
 ]

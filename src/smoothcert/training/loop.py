@@ -28,7 +28,7 @@ from smoothcert.training.noising import Batch, NoiseGenerator, Noising
 from smoothcert.training.recipes import recipe_named
 from smoothcert.training.settings import OPTIMIZERS, PRECISIONS, SCHEDULES, BatchReport, EpochReport, TrainSettings
 
-WEIGHTS, BEST, GENERATOR = "model.safetensors", "best.safetensors", "generator.safetensors"
+WEIGHTS, BEST = "model.safetensors", "best.safetensors"
 MEASURED = 1000  # training examples in the accuracy of an epoch: enough for 3 points in a hundred, and quick
 
 
@@ -103,8 +103,6 @@ def train(
         model, generator, learner, optimizer, data, held_out, settings, recipe, noise, factors, device, batch_progress
     )
     done = _all_epochs(session, _folder(out), shape, progress)
-    if generator is not None:
-        save_weights(out / GENERATOR, generator.eval(), {})
     save_weights(out / WEIGHTS, model.eval(), metadata_of(session.settings, session.recipe, session.noise, shape, done))
     return out / WEIGHTS
 

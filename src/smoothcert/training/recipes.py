@@ -7,6 +7,7 @@ from smoothcert.training.base import Recipe
 from smoothcert.training.consistency import Consistency
 from smoothcert.training.gaussian import Gaussian
 from smoothcert.training.macer import Macer
+from smoothcert.training.several_draws import SeveralDraws
 from smoothcert.training.smoothadv import SmoothAdv
 from smoothcert.training.stability import Stability
 
@@ -16,6 +17,7 @@ RECIPES: dict[str, type[Recipe]] = {
     "consistency": Consistency,
     "smoothadv": SmoothAdv,
     "macer": Macer,
+    "ucan": SeveralDraws,
 }
 
 

@@ -13,15 +13,20 @@ from smoothcert.tuners.base import Tuner
 from smoothcert.tuners.data_dependent import DataDependent
 from smoothcert.tuners.fixed import Fixed
 from smoothcert.tuners.hill_climb import HillClimb
+from smoothcert.tuners.pattern import Pattern
 from smoothcert.tuners.published import PublishedAncer, PublishedDataDependent
 from smoothcert.tuners.reuse import Reuse
+from smoothcert.tuners.ucan import DatasetWise, PerInput
 
 __all__ = [
     "TUNERS",
     "Ancer",
     "DataDependent",
+    "DatasetWise",
     "Fixed",
     "HillClimb",
+    "Pattern",
+    "PerInput",
     "PublishedAncer",
     "PublishedDataDependent",
     "Reuse",
@@ -38,6 +43,9 @@ TUNERS: dict[str, Callable[..., Tuner]] = {
     "hill_climb": HillClimb,
     "hill_climb_keep_label": partial(HillClimb, keep_label=True),
     "reuse": Reuse,
+    "pattern": Pattern,
+    "dataset": DatasetWise,
+    "per_input": PerInput,
 }
 
 

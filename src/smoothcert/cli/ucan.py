@@ -1,0 +1,49 @@
+"""Training under shaped noise: which function trains, with which settings, under which noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from smoothcert.config import GeneratorSettings, TrainSection
+from smoothcert.errors import SettingError
+
+if TYPE_CHECKING:
+    from smoothcert.noise import Noise
+    from smoothcert.training import TrainSettings
+
+
+def shaped_training(
+    settings: GeneratorSettings, plan: TrainSettings, noise: Noise, shape: Sequence[int]
+) -> tuple[Callable[..., Path], TrainSettings, Noise]:
+    """Plain training if no shape was asked for; else under a pattern or a learned generator, or with one to be learned."""
+    from smoothcert.training import Learned, UcanSettings, train, train_jointly
+    from smoothcert.tuners.generators import DATASET, PER_INPUT
+    from smoothcert.tuners.pattern import Pattern
+    from smoothcert.tuners.ucan import kind_of, load_generator, load_maps
+
+    source = settings.source
+    if source is not None and settings.pattern is not None:
+        raise SettingError(
+            f"--pattern {settings.pattern} and --generator {source} both shape the noise; give one of them"
+        )
+    if settings.pattern is not None:
+        return train, plan, Pattern(settings.pattern).maps(shape).on(noise)
+    if source is None:
+        return train, plan, noise
+    if source in (DATASET, PER_INPUT):
+        own = settings.model_dump(exclude={"source", "pattern"})
+        unset = plan.recipe == TrainSection.model_fields["recipe"].default
+        recipe = UcanSettings.recipe if unset else plan.recipe
+        return train_jointly, UcanSettings(**asdict(plan) | own | {"recipe": recipe, "generator": source}), noise
+    if not Path(source).is_file():
+        raise SettingError(
+            f"--generator {source!r} is neither dataset nor per_input, nor the file of a learned generator"
+        )
+    if kind_of(source) == DATASET:
+        return train, plan, load_maps(source).on(noise)
+    frozen = Learned(load_generator(source).requires_grad_(False), noise)
+    return partial(train, generator=frozen), plan, noise

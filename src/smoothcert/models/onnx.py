@@ -1,0 +1,88 @@
+"""Models in ``.onnx`` files, run by onnxruntime on the CPU: answers only, no gradients."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from smoothcert.errors import ModelError, WeightsError
+from smoothcert.models.extras import import_extra
+
+
+class OnnxModel(nn.Module):
+    """An onnxruntime session as a module; it keeps the hash of its files, which stands for its weights."""
+
+    digest: Tensor
+
+    def __init__(self, session: Any, digest: bytes) -> None:
+        super().__init__()
+        self.session = session
+        self.sizes = _input_sizes(session)
+        self.register_buffer("digest", torch.tensor(list(digest), dtype=torch.uint8))
+        self.training = False
+
+    def train(self, mode: bool = True) -> OnnxModel:
+        """Do nothing: an ONNX graph has one mode."""
+        return self
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The first output of the graph for a batch in float32."""
+        if torch.is_grad_enabled() and x.requires_grad:
+            raise ModelError(
+                "an ONNX model answers but has no gradients, and gradients were asked for (by training, an attack or a "
+                "tuner that climbs them); use a PyTorch model for that, or a method without gradients"
+            )
+        self._check(tuple(x.shape))
+        name = self.session.get_inputs()[0].name
+        output = self.session.run(None, {name: x.detach().cpu().float().numpy()})[0]
+        return torch.from_numpy(output).to(x.device)
+
+    def _check(self, shape: tuple[int, ...]) -> None:
+        fits = len(shape) == len(self.sizes) and all(
+            want in (None, got) for want, got in zip(self.sizes, shape, strict=True)
+        )
+        if not fits:
+            expected = ", ".join("any" if size is None else str(size) for size in self.sizes)
+            only = self.sizes and self.sizes[0] not in (None, shape[0])
+            hint = f"; export it with a dynamic batch dimension, or use --block {self.sizes[0]}" if only else ""
+            raise ModelError(f"the ONNX model takes batches of shape ({expected}); got {shape}{hint}")
+
+
+def load_onnx(path: Path) -> OnnxModel:
+    """The model of an ``.onnx`` file, one thread per call, as votes are cast from several."""
+    if not path.is_file():
+        raise ModelError(f"the ONNX model {path} does not exist")
+    runtime = import_extra("onnxruntime", "ONNX models")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = 1  # workers run blocks side by side, and rounding depends on the threads
+    try:
+        session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's errors share no base of their own
+        raise WeightsError(
+            f"{path} cannot be read as an ONNX model: {error}; allowed: a file written by torch.onnx.export or the like"
+        ) from error
+    return OnnxModel(session, _digest(path))
+
+
+def _input_sizes(session: Any) -> tuple[int | None, ...]:
+    """The size of each dimension of the graph's input, None where any is taken."""
+    inputs = session.get_inputs()
+    if len(inputs) != 1:
+        raise ModelError(f"an ONNX classifier must take one input, the batch; this one takes {len(inputs)}")
+    if inputs[0].type != "tensor(float)":
+        raise ModelError(f"an ONNX classifier must take float32; this one takes {inputs[0].type}; export it in float32")
+    return tuple(size if isinstance(size, int) else None for size in inputs[0].shape)
+
+
+def _digest(path: Path) -> bytes:
+    """SHA-256 of the file and of the files beside it that it names, where large models keep their weights."""
+    content = path.read_bytes()
+    digest = hashlib.sha256(content)
+    for beside in sorted(path.parent.iterdir()):
+        if beside != path and beside.is_file() and beside.name.encode() in content:
+            digest.update(beside.read_bytes())
+    return digest.digest()

@@ -1,0 +1,178 @@
+"""The classifier and the generator of its noise learn together (UCAN, Eq. 13), by any recipe."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from smoothcert.errors import ModelError, SettingError, look_up
+from smoothcert.models.architecture import Architecture
+from smoothcert.models.weights import read_metadata
+from smoothcert.noise import Noise
+from smoothcert.training.batches import examples, key_of
+from smoothcert.training.loop import train
+from smoothcert.training.noising import NoiseGenerator
+from smoothcert.training.settings import BatchReport, EpochReport, TrainSettings
+from smoothcert.tuners.generators import DATASET, PER_INPUT, WIDTH, Design, Generator
+from smoothcert.tuners.ucan import GENERATOR, save_generator
+
+WATCHED = 64  # training inputs whose maps are looked at for a collapse
+FLAT, FLOOR = 0.01, 0.01  # a spread, and a height above the least factor, that count as none
+
+
+def _volume(factors: Tensor) -> Tensor:
+    return factors.mean()
+
+
+def _radius(factors: Tensor) -> Tensor:
+    return factors.flatten(1).amin(dim=1).mean()
+
+
+# What the generator is rewarded for: the mean factor stands for the volume, the least one for the radius.
+OBJECTIVES: dict[str, Callable[[Tensor], Tensor]] = {"volume": _volume, "radius": _radius}
+
+
+@dataclass(frozen=True)
+class UcanSettings(TrainSettings):
+    """Training settings, and those of the generator: its kind, its range (see Design) and its reward.
+
+    The loss is the recipe's minus ``weight`` times the reward; published: the recipe ucan, weight 1 (5 for the radius if
+    dataset-wise).
+    """
+
+    recipe: str = "ucan"
+    generator: str = DATASET
+    objective: str = "volume"
+    weight: float = 1.0
+    least: float = 0.1
+    most: float = 3.0
+    shift: bool = False
+    width: int = WIDTH
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        look_up("objective", self.objective, OBJECTIVES)
+        look_up("generator", self.generator, dict.fromkeys((DATASET, PER_INPUT)))
+        if not (math.isfinite(self.weight) and self.weight >= 0):
+            raise SettingError(f"weight={self.weight} must be a finite number, 0 or more")
+
+    def design(self, shape: tuple[int, ...]) -> Design:
+        """The generator's design for inputs of this shape."""
+        return Design(self.generator, shape, self.least, self.most, self.shift, self.width)
+
+
+class Learned(NoiseGenerator):
+    """The noise of ``base``, stretched and shifted by a generator, and the reward for its size."""
+
+    scale: Tensor
+    loc: Tensor
+
+    def __init__(self, generator: Generator, base: Noise, objective: str = "volume", weight: float = 0.0) -> None:
+        super().__init__()
+        self.generator, self.objective, self.weight = generator, objective, weight
+        self.register_buffer("scale", base.scale.float(), persistent=False)
+        self.register_buffer("loc", base.loc.float(), persistent=False)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """scale and loc of each input, or of all."""
+        factors, shifts = self.generator(x, self.scale)
+        return self.scale * factors, self.loc + self.scale * shifts
+
+    def penalty(self, scale: Tensor, loc: Tensor) -> Tensor:
+        """Minus the reward."""
+        return -self.weight * OBJECTIVES[self.objective](scale / self.scale)
+
+
+def train_jointly(
+    model: nn.Module,
+    inputs: NDArray[Any],
+    labels: NDArray[Any],
+    settings: UcanSettings,
+    *,
+    noise: Noise,
+    out: Path,
+    architecture: Mapping[str, Any],
+    validation: tuple[NDArray[Any], NDArray[Any]] | None = None,
+    progress: Callable[[EpochReport], None] | None = None,
+    batch_progress: Callable[[BatchReport], None] | None = None,
+) -> Path:
+    """Train model and generator; write ``out/model.safetensors``, whose path is returned, and the generator beside it.
+
+    Everything else is as in ``train``. Factors that collapse to their lower bound stop it with an error.
+    """
+    shape = Architecture.of(architecture)
+    watched = examples(inputs[:WATCHED], labels[:WATCHED], shape.classes)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(key_of(settings.seed, 0, "generator"))
+        generator = Generator(settings.design(shape.shape))
+    learned = Learned(generator, noise, settings.objective, settings.weight)
+
+    def watching(report: EpochReport) -> None:
+        if progress is not None:
+            progress(report)
+        check_floor(
+            factors_on(learned, watched.batch(torch.arange(len(watched)), settings.torch_device())[0]), settings
+        )
+
+    path = train(
+        model,
+        inputs,
+        labels,
+        settings,
+        noise=noise,
+        generator=learned,
+        out=out,
+        architecture=architecture,
+        validation=validation,
+        progress=watching,
+        batch_progress=batch_progress,
+    )
+    factors = factors_on(learned, watched.batch(torch.arange(len(watched)), settings.torch_device())[0])
+    check_floor(factors, settings)
+    reason = flat(factors)
+    if reason:
+        warnings.warn(reason, stacklevel=2)
+    save_generator(out / GENERATOR, generator.cpu(), noise, read_metadata(path))
+    return path
+
+
+@torch.no_grad()
+def factors_on(learned: Learned, x: Tensor) -> Tensor:
+    """The factors that these inputs would get: (batch or 1, coordinates)."""
+    factors: Tensor = learned.eval().generator(x, learned.scale)[0]
+    return factors.flatten(1)
+
+
+def check_floor(factors: Tensor, settings: UcanSettings) -> None:
+    """Raise if the factors lie at their lower bound: then the loss has bought accuracy with the noise itself."""
+    height = float((factors.mean() - settings.least) / (settings.most - settings.least))
+    if height < FLOOR:
+        raise ModelError(
+            f"the generated noise collapsed: the factors on the scale have mean {float(factors.mean()):.3g} and may not fall "
+            f"below least={settings.least:g}, so the radii go to nothing; the checkpoint is kept. Train in another folder "
+            f"with a larger weight than {settings.weight:g}, a smaller sigma, or a larger least"
+        )
+
+
+def flat(factors: Tensor) -> str | None:
+    """In words, if the generator gives a constant: the same to every coordinate, or the same map to every input."""
+    mean = factors.mean()
+    if bool(factors.std(dim=1, unbiased=False).amax() < FLAT * mean):
+        return (
+            f"the generated noise is isotropic: every factor on the scale is about {float(mean):.3g}, so the generator "
+            "has collapsed to a constant. That is sound but pointless; use plain noise of that sigma, or a smaller weight"
+        )
+    if len(factors) > 1 and bool(factors.std(dim=0, unbiased=False).mean() < FLAT * mean):
+        return (
+            "the generator gives every input the same map, so it has collapsed to a constant of the data set: "
+            "generator=dataset gives certificates labelled global for it, this one frozen ones"
+        )
+    return None

@@ -1,0 +1,138 @@
+"""Pattern-wise noise (UCAN): one fixed map of factors on the scale, by a formula, an array or a picture."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from smoothcert.errors import MissingExtra, SettingError
+from smoothcert.laws.base import written
+from smoothcert.maths import FloatArray
+from smoothcert.noise import Noise
+from smoothcert.tuners.base import Tuner
+from smoothcert.tuners.maps import Maps
+
+if TYPE_CHECKING:
+    from smoothcert.smoother import Smoother
+
+NORMS = {"l1": 1.0, "l2": 2.0, "linf": math.inf}
+KAPPA, IOTA = 0.2, 0.8  # as released
+ALLOWED = "allowed: l1, l2 or linf (with parameters, l2:kappa=0.2,iota=0.8), an .npy file of factors, or a picture"
+
+
+class Pattern(Tuner):
+    """The same map for every input: low in the centre, high at the border, or whatever the user gives.
+
+    ``l1``, ``l2`` and ``linf`` are UCAN's patterns. An array holds the factors themselves, above 0; a picture is read as
+    brightness, its black as iota and its white as iota + kappa. A map of (height, width) serves every channel.
+    """
+
+    name = "pattern"
+    reads_input = False
+
+    def __init__(self, pattern: str | Path | ArrayLike = "l2") -> None:
+        self.norm, self.kappa, self.iota, self.factors = math.nan, KAPPA, IOTA, np.empty(0)
+        if isinstance(pattern, str | Path):
+            source, colon, parameters = str(pattern).partition(":")
+            if colon and Path(str(pattern)).is_file():  # a file whose name has a colon
+                source, parameters = str(pattern), ""
+            self.kappa, self.iota = _parameters(parameters)
+            if source in NORMS:
+                self.norm = NORMS[source]
+            else:
+                self.factors = _read(Path(source), self.kappa, self.iota)
+        else:
+            self.factors = np.asarray(pattern, dtype=float)
+        content = f"l{self.norm:g},{written(self.kappa)},{written(self.iota)}"
+        if self.factors.size:
+            digest = hashlib.sha256(str(self.factors.shape).encode() + self.factors.tobytes())
+            content = f"sha256:{digest.hexdigest()}"
+        # The name goes into the run's configuration, so that two patterns never mix in one run.
+        self.name = f"{type(self).name} {content}"  # type: ignore[misc]
+        _check(self.factors if self.factors.size else np.array([self.iota, self.iota + self.kappa]))
+
+    def maps(self, shape: Sequence[int]) -> Maps:
+        """The factors for inputs of this shape."""
+        factors = self.factors if self.factors.size else radial(shape, self.norm, self.kappa, self.iota)
+        try:
+            return Maps(np.array(np.broadcast_to(factors, shape)))
+        except ValueError:
+            raise SettingError(
+                f"the pattern has shape {factors.shape} and the inputs {tuple(shape)}; "
+                "give it the height and width of the inputs, or their whole shape"
+            ) from None
+
+    def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
+        return self.maps(tuple(x.shape[1:])).on(start)
+
+
+def radial(shape: Sequence[int], norm: float, kappa: float = KAPPA, iota: float = IOTA) -> FloatArray:
+    """κ‖(a, b)‖² + ι over the pixels of (…, height, width), a and b from -1 at one border to 1 at the other (UCAN Eq. 12).
+
+    As released, a and b end at ±1/4, so that the pattern is nearly flat; here it is as printed.
+
+    >>> radial((1, 3, 3), 2.0).round(3).tolist()
+    [[1.2, 1.0, 1.2], [1.0, 0.8, 1.0], [1.2, 1.0, 1.2]]
+    """
+    if len(shape) < 2:
+        raise SettingError(
+            f"the patterns l1, l2 and linf are for images (…, height, width); the inputs have shape {tuple(shape)}: "
+            "give an .npy file with one factor per coordinate"
+        )
+    a, b = (np.linspace(-1, 1, size) if size > 1 else np.zeros(1) for size in shape[-2:])
+    distance = np.linalg.norm(np.stack(np.meshgrid(a, b, indexing="ij")), ord=norm, axis=0)
+    return np.asarray(kappa * distance**2 + iota)
+
+
+def _parameters(text: str) -> tuple[float, float]:
+    """kappa and iota from ``kappa=0.2,iota=0.8``, either or none."""
+    values = {"kappa": KAPPA, "iota": IOTA}
+    for part in filter(None, text.split(",")):
+        name, _, value = part.partition("=")
+        try:
+            values[name.strip()] = float(value)
+        except ValueError:
+            raise SettingError(f"the pattern's {part!r} is not a parameter with a number; {ALLOWED}") from None
+    if set(values) != {"kappa", "iota"}:
+        raise SettingError(f"a pattern has the parameters kappa and iota; got {', '.join(values)}; {ALLOWED}")
+    return values["kappa"], values["iota"]
+
+
+def _read(path: Path, kappa: float, iota: float) -> FloatArray:
+    """The factors of an .npy file, or of a picture: iota where it is black, iota + kappa where it is white."""
+    if not path.is_file():
+        raise SettingError(f"there is no pattern and no file {str(path)!r}; {ALLOWED}")
+    if path.suffix.lower() == ".npy":
+        try:
+            return np.asarray(np.load(path, allow_pickle=False), dtype=float)
+        except (ValueError, OSError) as problem:
+            raise SettingError(
+                f"{path} is not an .npy file of numbers ({problem}); save it with numpy.save"
+            ) from problem
+    try:
+        from PIL import Image
+    except (ImportError, RuntimeError, OSError) as problem:
+        raise MissingExtra(
+            f"pictures are read by Pillow, which does not import here ({problem}): pip install 'smoothcert[images]'"
+        ) from problem
+    try:
+        with Image.open(path) as picture:
+            brightness = np.asarray(picture.convert("L"), dtype=float) / 255
+    except Exception as problem:  # a damaged file fails a decoder in any way it likes
+        raise SettingError(f"{path} cannot be read as a picture: {problem}; {ALLOWED}") from problem
+    return kappa * brightness + iota
+
+
+def _check(factors: FloatArray) -> None:
+    if not (np.all(np.isfinite(factors)) and np.all(factors > 0)):
+        raise SettingError(
+            f"every factor of a pattern must be a finite number above 0; these go from {np.min(factors):g} to "
+            f"{np.max(factors):g}: without noise in some coordinate nothing is certified there"
+        )

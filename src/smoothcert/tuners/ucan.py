@@ -1,0 +1,141 @@
+"""Learned noise (UCAN): dataset-wise, one map for all inputs, and certification-wise, a map for each; and their files."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from smoothcert.errors import InputError, SettingError, WeightsError
+from smoothcert.models.fingerprint import fingerprint
+from smoothcert.models.weights import load_weights, read_metadata, read_state, save_weights
+from smoothcert.noise import Noise
+from smoothcert.tuners.base import Tuner
+from smoothcert.tuners.generators import DATASET, PER_INPUT, Design, Generator
+from smoothcert.tuners.maps import Maps
+
+if TYPE_CHECKING:
+    from smoothcert.smoother import Smoother
+
+GENERATOR = "generator.safetensors"
+KEY = "smoothcert.generator"
+
+
+class DatasetWise(Tuner):
+    """One learned map for the whole data set: evaluated once and stored, so that it cannot depend on the test input."""
+
+    name = DATASET
+    reads_input = False
+
+    def __init__(self, generator: str | Path | Maps) -> None:
+        self.learned = generator if isinstance(generator, Maps) else load_maps(generator)
+        digest = hashlib.sha256()
+        for values in (self.learned.factors, np.asarray(self.learned.shifts)):
+            digest.update(str(values.shape).encode() + values.tobytes())
+        self.name = f"{type(self).name} sha256:{digest.hexdigest()}"  # type: ignore[misc]
+
+    def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
+        _check_shape(self.learned.factors.shape, x)
+        return self.learned.on(start)
+
+
+class PerInput(Tuner):
+    """A network reads the input and gives it its own map (UCAN certification-wise): frozen until a memory settles it."""
+
+    name = PER_INPUT
+    reads_input = True
+
+    def __init__(self, generator: str | Path | Generator) -> None:
+        self.generator = generator if isinstance(generator, Generator) else load_generator(generator)
+        self.generator.eval().requires_grad_(False)
+        self.name = f"{type(self).name} sha256:{fingerprint(self.generator)}"  # type: ignore[misc]
+
+    def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
+        _check_shape(self.generator.design.shape, x)
+        return maps_of(self.generator.to(smoother.device), x.to(smoother.device), start).on(start)
+
+
+@torch.no_grad()
+def maps_of(generator: Generator, x: Tensor, start: Noise) -> Maps:
+    """The maps of each input, one at a time on one thread: their rounding must not depend on the batch or the machine."""
+    scale = start.scale.to(x.device, torch.float32)
+    with _one_thread():
+        rows = [generator(row[None], scale) for row in x]
+    if not rows:
+        return Maps(np.ones((0, *x.shape[1:])))
+    factors, shifts = (torch.cat(values).double().cpu().numpy() for values in zip(*rows, strict=True))
+    if not (np.all(np.isfinite(factors)) and np.all(np.isfinite(shifts))):
+        raise InputError("the generator gave NaN or infinite noise; it was not trained for such inputs, or diverged")
+    return Maps(factors, shifts)
+
+
+def save_generator(path: str | Path, generator: Generator, noise: Noise, facts: Mapping[str, str]) -> None:
+    """Write the generator with its design: its weights if it reads the input, else its map, evaluated once."""
+    content: nn.Module = generator
+    if generator.design.kind == DATASET:
+        maps = maps_of(generator.eval(), torch.zeros(1, *generator.design.shape), noise)
+        content = nn.Module()
+        for name, values in (("factors", maps.factors), ("shifts", np.asarray(maps.shifts))):
+            content.register_buffer(name, torch.from_numpy(values[0].copy()))
+    save_weights(path, content, {KEY: generator.design.to_json(), **facts})
+
+
+def load_generator(path: str | Path) -> Generator:
+    """The generator of a file that ``save_generator`` wrote for inputs that are read."""
+    generator = Generator(_design(path, PER_INPUT))
+    load_weights(generator, path)
+    return generator.eval()
+
+
+def load_maps(path: str | Path) -> Maps:
+    """The map of a file that ``save_generator`` wrote for a whole data set, checked against its recorded bounds."""
+    design, state = _design(path, DATASET), read_state(path)
+    if set(state) != {"factors", "shifts"} or any(tuple(value.shape) != design.shape for value in state.values()):
+        raise WeightsError(f"{path} does not hold the factors and shifts for inputs of shape {design.shape}")
+    factors, shifts = (state[name].double().numpy() for name in ("factors", "shifts"))
+    inside = (factors >= design.least * (1 - 1e-6)).all() and (factors <= design.most * (1 + 1e-6)).all()
+    if not (inside and np.isfinite(shifts).all()):
+        raise WeightsError(
+            f"{path} holds factors outside {design.least} to {design.most}, or shifts that are no numbers"
+        )
+    return Maps(factors, shifts)
+
+
+def kind_of(path: str | Path) -> str:
+    """Which generator a file holds: dataset or per_input."""
+    return _design(path).kind
+
+
+def _design(path: str | Path, kind: str | None = None) -> Design:
+    text = read_metadata(path).get(KEY)
+    if text is None:
+        raise WeightsError(
+            f"{path} records no generator; give the {GENERATOR} that smoothcert train --generator writes beside its model"
+        )
+    design = Design.from_json(text)
+    if kind not in (None, design.kind):
+        raise SettingError(
+            f"{path} holds a {design.kind} generator, and {kind} was asked for; use --method {design.kind}"
+        )
+    return design
+
+
+def _check_shape(shape: tuple[int, ...], x: Tensor) -> None:
+    if tuple(x.shape[1:]) != tuple(shape):
+        raise SettingError(f"the generator was made for inputs of shape {tuple(shape)}; got {tuple(x.shape[1:])}")
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

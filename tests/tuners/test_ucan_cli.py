@@ -1,0 +1,129 @@
+"""Shaped noise on the command line: each method from files to records, and every way to get it wrong."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import smoothcert.cli
+from smoothcert.models import ARCHITECTURE_KEY, Architecture, save_weights
+from smoothcert.noise import Noise
+from smoothcert.store import open_run
+from smoothcert.tuners.generators import generator_for
+from smoothcert.tuners.ucan import save_generator
+
+SHAPE = (1, 28, 28)
+QUICK = ("--data", "digits", "--sigma", "0.5", "--limit", "3", "-n", "200", "--block", "50", "--select", "20")
+pytestmark = pytest.mark.filterwarnings("ignore:the network seems to answer at random")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with an untrained model, and a generator of each kind in its own."""
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    architecture = Architecture("mlp", SHAPE, 10)
+    for kind in ("dataset", "per_input"):
+        (tmp_path / kind).mkdir()
+        save_weights(
+            tmp_path / kind / "model.safetensors", architecture.build(), {ARCHITECTURE_KEY: architecture.to_json()}
+        )
+        generator = generator_for(kind, SHAPE, width=2)
+        save_generator(tmp_path / kind / "generator.safetensors", generator, Noise("gaussian", 0.5), {})
+    save_weights(tmp_path / "model.safetensors", architecture.build(), {ARCHITECTURE_KEY: architecture.to_json()})
+    np.save(tmp_path / "own.npy", np.linspace(0.5, 1.5, 28 * 28).reshape(28, 28))
+    return tmp_path
+
+
+def command(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *arguments: str, status: int = 0
+) -> str:
+    """What smoothcert prints to standard error with these arguments, in this process."""
+    monkeypatch.setattr("warnings.showwarning", None)
+    monkeypatch.setattr(sys, "argv", ["smoothcert", *arguments])
+    got = 0
+    try:
+        smoothcert.cli.main()
+    except SystemExit as stop:
+        got = int(stop.code or 0)
+    printed = " ".join(capfd.readouterr().err.split())
+    assert got == status, printed
+    return printed
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "label"),
+    [
+        ("pattern", (), "global"),
+        ("pattern", ("--pattern", "linf:kappa=1,iota=0.5"), "global"),
+        ("pattern", ("--pattern", "own.npy"), "global"),
+        ("dataset", (), "global"),
+        ("per_input", (), "frozen"),
+        ("per_input", ("--generator", "per_input/generator.safetensors"), "frozen"),
+    ],
+)
+def test_certify_with_each_method(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    method: str,
+    options: tuple[str, ...],
+    label: str,
+) -> None:
+    model = f"{'per_input' if method == 'per_input' else 'dataset'}/model.safetensors"
+    command(monkeypatch, capfd, "certify", "--model", model, *QUICK, "--method", method, *options, "--out", "run")
+    with open_run("run") as store:
+        records = list(store.records())
+        assert {record.soundness.value for record in records} == {label}
+        scales = [store.get(record.scale) for record in records if isinstance(record.scale, str)]
+        assert store.facts()["configuration"]["tuner"].startswith(method)
+    assert len(scales) == 3
+    assert all(scale.shape == SHAPE and scale.min() > 0 for scale in scales)
+    assert (np.ptp(np.stack(scales), axis=0).max() > 0) == (method == "per_input")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ("--method", "dataset", "--model", "model.safetensors"),
+            "needs a generator, and there is no generator.safetensors",
+        ),
+        (("--method", "per_input"), "holds a dataset generator, and per_input was asked for; use --method dataset"),
+        (("--method", "dataset", "--pattern", "l2"), "--pattern l2 is for --method pattern; got --method dataset"),
+        (("--generator", "g.safetensors"), "is for --method dataset or per_input; got --method fixed"),
+        (("--method", "pattern", "--pattern", "l7"), "there is no pattern and no file 'l7'"),
+        (("--method", "paterns"), "did you mean 'pattern'"),
+    ],
+)
+def test_certify_says_what_is_wrong(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    words: str,
+) -> None:
+    given = ("certify", "--model", "dataset/model.safetensors", *QUICK, *arguments, "--out", "run")
+    assert words in command(monkeypatch, capfd, *given, status=2)
+    assert not Path("run").exists()
+
+
+@pytest.mark.filterwarnings("ignore:the generated noise is isotropic")  # after two steps it is
+def test_train_with_a_pattern_a_generator_and_its_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    train = ("train", "--model", "mlp", "--data", "digits", "--sigma", "0.5", "--limit", "200", "--epochs", "1")
+    joint = ("--generator", "dataset", "--weight", "0.1", "--most", "2", "--shift", "--learning-rate", "0.001")
+    command(monkeypatch, capfd, *train, *joint, "--out", "joint")
+    assert Path("joint/model.safetensors").is_file()
+    for options in (("--pattern", "l2"), ("--generator", "joint/generator.safetensors")):
+        command(monkeypatch, capfd, *train, *options, "--out", options[0].strip("-"))
+    command(monkeypatch, capfd, *train, "--generator", "per_input/generator.safetensors", "--out", "again")
+    refused = command(monkeypatch, capfd, *train, "--generator", "dataste", "--out", "x", status=2)
+    assert "neither dataset nor per_input, nor the file" in refused
+    refused = command(monkeypatch, capfd, *train, *joint, "--pattern", "l2", "--out", "x", status=2)
+    assert "give one of them" in refused
