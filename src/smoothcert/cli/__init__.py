@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from smoothcert import __version__
-from smoothcert.cli import certify, curve, demo, export, predict, recertify, report, search, train
+from smoothcert.cli import attack, certify, curve, demo, export, predict, recertify, report, search, train
 from smoothcert.cli.console import errors
 from smoothcert.errors import SmoothcertError
 
@@ -34,7 +34,7 @@ def _stopping_cleanly(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*arguments, **options)
         except KeyboardInterrupt:
-            resumable = command.__module__.rsplit(".", 1)[-1] in ("certify", "demo", "search", "train")
+            resumable = command.__module__.rsplit(".", 1)[-1] in ("attack", "certify", "demo", "search", "train")
             again = "; everything finished so far is kept: give the same command again to go on" if resumable else ""
             errors.print(f"stopped{again}")
             raise typer.Exit(130) from None
@@ -42,7 +42,7 @@ def _stopping_cleanly(command: Callable[..., None]) -> Callable[..., None]:
     return stopping
 
 
-for module in (demo, train, certify, predict, report, curve, search, recertify, export):
+for module in (demo, train, certify, predict, attack, report, curve, search, recertify, export):
     app.command(module.NAME, epilog=f"Example: {module.EXAMPLE}")(_stopping_cleanly(module.command))
 
 

@@ -47,7 +47,7 @@ def project(points: ArrayLike, scale: ArrayLike, radius: float, norm: float) -> 
     given = np.asarray(points, dtype=float)
     axes = np.broadcast_to(np.asarray(scale, dtype=float), given.shape[-1:])
     if math.isinf(norm):
-        return np.clip(given, -radius * axes, radius * axes)
+        return np.asarray(np.clip(given, -radius * axes, radius * axes))
     result = given.copy()
     outside = p_norm(given / axes, norm) > radius
     if radius <= 0:
