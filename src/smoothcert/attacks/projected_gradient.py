@@ -17,7 +17,8 @@ class ProjectedGradient(Attack):
     """Climbs −log(mean probability of the label) over fresh draws at every step (Salman et al. 2019).
 
     Steps are steepest in the region's own norm, and shrink evenly from ``step`` of the radius to nothing; every point
-    is projected exactly. The first restart begins at the input, the others at random points of the boundary.
+    is projected exactly. In l1 they begin spread over ``share`` of the coordinates, and end at one. The first restart
+    begins at the input, the others at random points of the boundary.
     """
 
     name = "projected_gradient"
@@ -37,10 +38,10 @@ class ProjectedGradient(Attack):
             if number > 4 and victim.evaluations > budget:
                 break
             _, slopes = victim.gradients(offsets, self.draws)
-            length = self.step * victim.region.radius * (1 - number / steps)
-            speed = MOMENTUM * speed + steepest(slopes, victim.scale, victim.region.norm, self.share)
-            offsets = victim.inside(offsets + length * speed)
+            left = 1 - number / steps
+            speed = MOMENTUM * speed + steepest(slopes, victim.scale, victim.region.norm, self.share * left)
+            # On the grid the climb goes on between its points, or short steps would lead nowhere.
+            offsets = victim.projected(offsets + self.step * left * victim.region.radius * speed)
             passed.append(offsets)
-        last = np.concatenate(passed[-KEPT:])
-        # What climbs on stays inside; the end of its ray is often worse for the predictor than where it stopped.
+        last = victim.inside(np.concatenate(passed[-KEPT:]))
         return worst_of(victim, np.concatenate([last, victim.stretched(passed[-1])]))

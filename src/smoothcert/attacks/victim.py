@@ -70,8 +70,11 @@ class Victim:
 
     def inside(self, offsets: FloatArray) -> FloatArray:
         """The nearest legal perturbations: in the region, on the grid if there is one, (points, dim)."""
-        nearest = project(offsets, self.scale, self.region.radius, self.region.norm)
-        return self._legal(nearest)
+        return self._legal(self.projected(offsets))
+
+    def projected(self, offsets: FloatArray) -> FloatArray:
+        """The nearest perturbations in the region, before they are put on the grid."""
+        return project(offsets, self.scale, self.region.radius, self.region.norm)
 
     def stretched(self, directions: FloatArray) -> FloatArray:
         """Each direction rescaled to the region's boundary (as UniCR 2022, D.2, rescales attacks), and made legal."""
@@ -169,24 +172,33 @@ class Victim:
 
         Gradients flow through the tuner's choice where it has any (Salman et al. 2019 for fixed noise).
         """
-        self._blocks += 1
-        generator = generator_for(
-            self.smoother.seed, self.index, Stage.ATTACK, self._slot + self._blocks, self.smoother.device
-        )
         points = self.points(offsets).to(self.smoother.device).requires_grad_()
-        noises = self._affordable(points)
-        copies = [
-            noise.noisy(point.expand(draws, *self.shape), generator)
-            for point, noise in zip(points, noises, strict=True)
-        ]
-        chances = self._probabilities(torch.cat(copies)).reshape(len(points), draws, -1)
-        loss = -chances[..., self.label].mean(dim=1).clamp_min(1e-30).log()
+        loss = -self._expected(points, draws)[:, self.label].clamp_min(1e-30).log()
         slope = torch.autograd.grad(loss.sum(), points, allow_unused=True)[0] if loss.requires_grad else None
         if slope is None:
             raise ModelError("the classifier passes no gradient to its input")
         self.evaluations += 2 * len(points) * draws  # a backward pass costs two forward ones
         flat = slope.flatten(1).double().nan_to_num(0.0, 0.0, 0.0).cpu().numpy()
         return loss.detach().double().cpu().numpy(), flat
+
+    def mean_probabilities(self, units: Tensor, draws: int) -> Tensor:
+        """Class probabilities averaged over draws, differentiable in perturbations given in units of scale."""
+        scale, center = (
+            torch.from_numpy(each).float().reshape(self.shape).to(units.device) for each in (self.scale, self.center)
+        )
+        return self._expected(center + scale * units, draws)[:, :-1]
+
+    def _expected(self, points: Tensor, draws: int) -> Tensor:
+        """Mean class probabilities at each point, on fresh draws, with the noise that is chosen there."""
+        self._blocks += 1
+        block, device = self._slot + self._blocks, self.smoother.device
+        generator = generator_for(self.smoother.seed, self.index, Stage.ATTACK, block, device)
+        noises = self._affordable(points)
+        copies = [
+            noise.noisy(point.expand(draws, *self.shape), generator)
+            for point, noise in zip(points, noises, strict=True)
+        ]
+        return self._probabilities(torch.cat(copies)).reshape(len(points), draws, -1).mean(dim=1)
 
     def has_gradient(self) -> bool:
         """Does the classifier pass gradients to its input?"""
