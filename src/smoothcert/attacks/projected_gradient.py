@@ -7,7 +7,7 @@ import numpy as np
 from smoothcert.attacks.base import Attack, worst_of
 from smoothcert.attacks.victim import Victim
 from smoothcert.maths import FloatArray
-from smoothcert.maths.projections import steepest
+from smoothcert.maths.projections import climb, project, to_boundary
 
 KEPT = 4  # points of each restart that are compared in the end
 MOMENTUM = 0.75  # as in Auto-PGD (Croce and Hein 2020)
@@ -16,8 +16,8 @@ MOMENTUM = 0.75  # as in Auto-PGD (Croce and Hein 2020)
 class ProjectedGradient(Attack):
     """Climbs −log(mean probability of the label) over fresh draws at every step (Salman et al. 2019).
 
-    Steps are steepest in the region's own norm, and shrink evenly from ``step`` of the radius to nothing; every point
-    is projected exactly. In l1 they begin spread over ``share`` of the coordinates, and end at one. The first restart
+    In units of scale, where the region is a plain ball of its norm: steps have that norm, and shrink evenly from ``step``
+    of the radius to nothing; every point is projected exactly. In l1 they begin spread over ``share`` of the coordinates, and end at one. The first restart
     begins at the input, the others at random points of the boundary.
     """
 
@@ -29,19 +29,19 @@ class ProjectedGradient(Attack):
 
     def find(self, victim: Victim, budget: int) -> FloatArray:
         random = victim.begin(self.name)
-        offsets = victim.stretched(random.standard_normal((self.restarts, victim.dim)) * victim.scale)
-        offsets[0] = 0.0
-        final = 64 * KEPT * self.restarts
-        steps = max(4, (budget - final) // (3 * self.draws * self.restarts))
-        speed, passed = np.zeros_like(offsets), [offsets]
+        radius, norm = victim.region.radius, victim.region.norm
+        units = to_boundary(random.standard_normal((self.restarts, victim.dim)), 1.0, radius, norm)
+        units[0] = 0.0
+        steps = max(4, (budget - 64 * KEPT * self.restarts) // (3 * self.draws * self.restarts))
+        speed, passed = np.zeros_like(units), [units]
         for number in range(steps):
             if number > 4 and victim.evaluations > budget:
                 break
-            _, slopes = victim.gradients(offsets, self.draws)
             left = 1 - number / steps
-            speed = MOMENTUM * speed + steepest(slopes, victim.scale, victim.region.norm, self.share * left)
+            _, slopes = victim.gradients(units * victim.scale, self.draws)
+            speed = MOMENTUM * speed + climb(slopes * victim.scale, norm, self.share * left)
             # On the grid the climb goes on between its points, or short steps would lead nowhere.
-            offsets = victim.projected(offsets + self.step * left * victim.region.radius * speed)
-            passed.append(offsets)
-        last = victim.inside(np.concatenate(passed[-KEPT:]))
-        return worst_of(victim, np.concatenate([last, victim.stretched(passed[-1])]))
+            units = project(units + self.step * left * radius * speed, 1.0, radius, norm)
+            passed.append(units)
+        last = victim.inside(np.concatenate(passed[-KEPT:]) * victim.scale)
+        return worst_of(victim, np.concatenate([last, victim.stretched(units * victim.scale)]))

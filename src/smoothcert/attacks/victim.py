@@ -70,11 +70,7 @@ class Victim:
 
     def inside(self, offsets: FloatArray) -> FloatArray:
         """The nearest legal perturbations: in the region, on the grid if there is one, (points, dim)."""
-        return self._legal(self.projected(offsets))
-
-    def projected(self, offsets: FloatArray) -> FloatArray:
-        """The nearest perturbations in the region, before they are put on the grid."""
-        return project(offsets, self.scale, self.region.radius, self.region.norm)
+        return self._legal(project(offsets, self.scale, self.region.radius, self.region.norm))
 
     def stretched(self, directions: FloatArray) -> FloatArray:
         """Each direction rescaled to the region's boundary (as UniCR 2022, D.2, rescales attacks), and made legal."""

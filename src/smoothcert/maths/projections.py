@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 from smoothcert.errors import SettingError
 from smoothcert.maths import FloatArray
 from smoothcert.maths.geometry import p_norm
-from smoothcert.maths.overlap import dual
 
 _HALVINGS = 80  # of the bracket of m: down to the last bits
 _NEWTON = 60  # at most; convergence is quadratic in the end
@@ -94,7 +93,7 @@ def _stationary(size: FloatArray, weight: FloatArray, power: float) -> FloatArra
             slope = outer * value ** (outer - 1.0) + inner * weight * value ** (inner - 1.0)
             step = np.where(slope > 0, height / slope, 0.0)
             value = np.maximum(value - np.maximum(step, 0.0), 0.0)
-            if np.all(step <= 1e-15 * value):
+            if np.all(step <= 1e-9 * value):  # the next step would be of its square
                 break
     return np.asarray(value**outer)
 
@@ -139,27 +138,27 @@ def to_boundary(points: ArrayLike, scale: ArrayLike, radius: float, norm: float)
     """
     given = np.asarray(points, dtype=float)
     gauge = p_norm(given / np.asarray(scale, dtype=float), norm)
-    return np.asarray(given * np.where(gauge > 0, radius / np.where(gauge > 0, gauge, 1.0), 0.0)[:, None])
+    there = gauge > 1e-300
+    return np.asarray(given * np.where(there, radius / np.where(there, gauge, 1.0), 0.0)[:, None])
 
 
-def steepest(gradients: ArrayLike, scale: ArrayLike, norm: float, share: float = 0.0) -> FloatArray:
-    """The step of gauge one that climbs fastest along each gradient: argmax g·v over ‖v/scale‖_p <= 1 (Hölder).
+def climb(slopes: ArrayLike, norm: float, share: float = 0.0) -> FloatArray:
+    """The step of l_p norm one for projected gradient in a plain l_p ball, from the slopes of each row.
 
-    In l1 this is one coordinate; with ``share`` the step is spread evenly over that share of the coordinates, those of
-    the largest slopes (Tramèr and Boneh 2019), which climbs further once the first is used up.
+    Steps and projections must be of one geometry, or they settle in the wrong place: with Euclidean projection that is
+    the gradient itself. In l∞ the steepest step, its signs, is right as well, since the projection is per coordinate; so is
+    one coordinate in l1. There ``share`` spreads the step evenly over that share of the coordinates, those of the
+    largest slopes (Tramèr and Boneh 2019).
 
-    >>> steepest([[3.0, 4.0]], 1.0, 2).round(6).tolist(), steepest([[3.0, -4.0]], [1.0, 2.0], 1).tolist()
-    ([[0.6, 0.8]], [[0.0, -2.0]])
+    >>> climb([[3.0, 4.0]], 2).round(6).tolist(), climb([[3.0, -4.0]], 1).tolist(), climb([[3.0, -4.0]], math.inf).tolist()
+    ([[0.6, 0.8]], [[0.0, -1.0]], [[1.0, -1.0]])
     """
-    axes = np.asarray(scale, dtype=float)
-    slope = np.asarray(gradients, dtype=float) * axes  # in units of scale, where the shape is a plain ball
+    slope = np.asarray(slopes, dtype=float)
     size = np.abs(slope)
-    largest = size.max(axis=-1, keepdims=True)
-    unit = size / np.where(largest > 0, largest, 1.0)
     if norm == 1:
         number = max(1, round(share * size.shape[-1]))
-        bar = -np.partition(-unit, number - 1, axis=-1)[:, number - 1 : number]
-        rise = ((unit >= bar) & (unit > 0)).astype(float)
+        bar = -np.partition(-size, number - 1, axis=-1)[:, number - 1 : number]
+        rise = ((size >= bar) & (size > 0)).astype(float)
     else:
-        rise = unit ** (dual(norm) - 1.0) if not math.isinf(norm) else (unit > 0).astype(float)
-    return to_boundary(np.copysign(rise, slope) * axes, axes, 1.0, norm)
+        rise = (size > 0).astype(float) if math.isinf(norm) else size
+    return to_boundary(np.copysign(rise, slope), 1.0, 1.0, norm)

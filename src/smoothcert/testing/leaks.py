@@ -1,6 +1,8 @@
 """Predictors that leak: their noise is chosen from the input, and tells the label past the certificate."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -43,7 +45,7 @@ class NaiveGrid(Noise):
     def row(self, position: int, shape: tuple[int, ...], batch: int) -> Noise:
         return self
 
-    def placer(self, x: Tensor):
+    def placer(self, x: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
         return lambda drawn, out: torch.add(drawn / self.levels, x, out=out)
 
 
