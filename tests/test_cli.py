@@ -18,7 +18,7 @@ import smoothcert.cli
 from smoothcert.models import small_cnn
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
 
-COMMANDS = ("demo", "train", "certify", "predict", "report", "curve", "search", "recertify", "export")
+COMMANDS = ("demo", "train", "certify", "predict", "attack", "report", "curve", "search", "recertify", "export")
 
 
 @pytest.fixture

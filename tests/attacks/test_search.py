@@ -69,7 +69,7 @@ def test_projected_gradient_raises_the_loss_above_random_points() -> None:
     victim.begin("compare")
     at_found, _ = victim.gradients(found[None], 256)
     at_random, _ = victim.gradients(random, 256)
-    assert at_found[0] > at_random.max() + 0.1
+    assert at_found[0] > at_random.max() + 0.05
 
 
 @pytest.mark.parametrize("name", ATTACKS)
