@@ -138,3 +138,22 @@ def test_foolbox_attacks_in_units_of_scale() -> None:
         assert at_found[0] > at_input[0] + 0.1
     with pytest.raises(sc.SmoothcertError, match="no attack 'L3PGD'"):
         attack_named("foolbox:L3PGD")
+
+
+def test_a_tuner_that_votes_pays_from_the_budget() -> None:
+    """Hill climbing costs hundreds of evaluations a point: within a small budget it is asked once, at the input."""
+
+    class Counting(sc.HillClimb):
+        asked = 0
+
+        def choose(self, smoother, x, start, indices):
+            Counting.asked += len(x)
+            return super().choose(smoother, x, start, indices)
+
+    victim = victim_of(tuner=Counting(votes=100))
+    for name in ("random", "projected_gradient"):
+        attack_named(name).find(victim, 1_000)
+        assert victim.evaluations < 2_500
+    assert Counting.asked == 1
+    victim.chosen(victim.x[None])  # as the verdict does
+    assert Counting.asked == 2

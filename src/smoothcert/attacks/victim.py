@@ -29,7 +29,7 @@ class Victim:
 
     The predictor asks the memory first, unless the certificate is ``global`` and so claims to hold without one. Then
     the tuner chooses the noise at the point itself, and the classifier votes. A tuner that asks the classifier pays for
-    it from the budget: at most half of the evaluations go there, and between its choices the last ones are used; the
+    it from the budget: at most half of the evaluations go there, and between its choices the last one is used; the
     verdict always chooses anew. On the pixel grid every point is on the grid.
     """
 
@@ -51,8 +51,7 @@ class Victim:
                 f"the input {index} is not the center of its certificate; give the inputs that were certified, in order"
             )
         self.levels = None if smoother.noise.grid is None else smoother.noise.levels
-        self.evaluations = self.tuning = self._blocks = 0
-        self._slot = 0
+        self.evaluations = self.tuning = self._blocks = self._slot = self._price = 0
         self._noise: Noise | None = None
 
     @property
@@ -121,14 +120,17 @@ class Victim:
         return [noise.row(at, self.shape, len(points)) for at in range(len(points))]
 
     def _affordable(self, points: Tensor) -> list[Noise]:
-        """The noise at each point, or where choosing it costs too much of the budget, the last that was chosen."""
-        if self._noise is not None and self.tuning * 2 > self.evaluations:
+        """The noise chosen at each point; where that would cost more than half of the evaluations, the last choice."""
+        if self._noise is None:  # at the input, to learn what a choice costs
+            with self._counted():
+                self._noise = self.chosen(self.x[None])[0]
+            self._price, self.evaluations = self.evaluations, 0
+        if self._price and 2 * (self.tuning + self._price * len(points)) > self.evaluations:
             return [self._noise] * len(points)
         with self._counted():
-            before = self.evaluations
             noises = self.chosen(points)
-            self.tuning += self.evaluations - before
-        self._noise = _detached(noises[0])
+        self.tuning += self._price * len(points)
+        self._noise = _detached(noises[-1])
         return noises
 
     @torch.no_grad()
@@ -138,20 +140,18 @@ class Victim:
         All points meet the same draws. One that the memory answers has all of its votes there.
         """
         points, self._blocks = self.points(offsets), self._blocks + 1
-        noises = self._affordable(points)
-        rows: list[list[float]] = []
+        promised = [self.promised(point) for point in points]
+        rows = np.array([[1.0 if label == self.label else -1.0] * 2 for label in promised])
+        asked = [at for at, label in enumerate(promised) if label is None]
         drawn: tuple[Noise | None, Tensor] = (None, torch.empty(0))
-        for point, noise in zip(points, noises, strict=True):
-            if (promised := self.promised(point)) is not None:
-                rows.append([1.0 if promised == self.label else -1.0] * 2)
-                continue
+        for at, noise in zip(asked, self._affordable(points[asked]) if asked else [], strict=True):
             if noise is not drawn[0]:
                 drawn = (noise, self._drawn(noise, votes))
-            copies = noise.placer(point.to(self.smoother.device))(drawn[1], torch.empty_like(drawn[1]))
+            copies = noise.placer(points[at].to(self.smoother.device))(drawn[1], torch.empty_like(drawn[1]))
             chances = self._probabilities(copies)
             won = torch.nn.functional.one_hot(chances.argmax(dim=1), chances.shape[1]).double()
-            rows.append([lead(chances.double().mean(dim=0), self.label), lead(won.mean(dim=0), self.label)])
-        return np.array(rows)
+            rows[at] = lead(chances.double().mean(dim=0), self.label), lead(won.mean(dim=0), self.label)
+        return rows
 
     def margins(self, offsets: FloatArray, votes: int) -> FloatArray:
         """Both leads together: votes decide, and where they all agree the probabilities still tell which way to go."""
