@@ -9,27 +9,38 @@ from scipy.stats import binom
 
 import smoothcert as sc
 from smoothcert.attacks.check import attack
-from smoothcert.attacks.verdict import broken, judge
+from smoothcert.attacks.verdict import broken, declared, judge
 from smoothcert.attacks.victim import Victim
 from smoothcert.findings import Attempt, Finding, allowance, worst_of
-from smoothcert.maths.sequential import crossing_probability, late_spending, looks
+from smoothcert.maths.sequential import crossing_probability, looks
+from smoothcert.polling import Pollster
+from smoothcert.seeds import Stage
 from smoothcert.testing.problems import HalfSpace
 
 
-def error(p: float, votes: int, alpha: float, *, spend: bool = True) -> float:
-    """The exact probability that a rival with this share of the votes is declared ahead, over all looks."""
+def error(p: float, votes: int, alpha: float, rule=declared) -> float:
+    """The exact probability that a rival with this share of the votes is declared ahead at one of the looks."""
     times = looks(votes, first=200, number=12, multiple=200)
-    shares = late_spending(times, alpha) if spend else np.full(times.size, alpha)
-    boundary = [
-        next(k for k in range(n // 2, n + 2) if k > n or broken(n - k, k, share))
-        for n, share in zip(times.tolist(), shares.tolist(), strict=True)
-    ]
-    return crossing_probability(p, times, boundary)
+
+    def first(look: int) -> int:
+        """The fewest votes for the rival that are enough at this look, if it had none before."""
+        seen = times[: look + 1]
+        rivals = np.zeros_like(seen)
+        for rivals[-1] in range(int(seen[-1]) // 2, int(seen[-1]) + 1):
+            if rule(seen - rivals, rivals, times, alpha):
+                return int(rivals[-1])
+        return int(seen[-1]) + 1
+
+    return crossing_probability(p, times, [first(look) for look in range(len(times))])
 
 
 def test_a_tie_is_called_broken_with_probability_below_alpha() -> None:
     assert 0.3e-3 < error(0.5, 20_000, 0.001) < 0.001
-    assert error(0.5, 20_000, 0.001, spend=False) > 0.002  # what the looks would cost if alpha were not split
+
+    def unsplit(ours, rivals, times, alpha):
+        return any(broken(int(a), int(b), alpha) for a, b in zip(ours, rivals, strict=True))
+
+    assert error(0.5, 20_000, 0.001, unsplit) > 0.002  # what the looks would cost if alpha were not split
 
 
 def test_a_clear_lead_of_the_rival_is_seen() -> None:
@@ -53,6 +64,30 @@ def test_probabilities_are_estimated_at_the_point_from_fresh_votes() -> None:
     still = judge(victim, "by hand", np.array([0.0]), votes=2_000, alpha=0.001)
     assert not still.violated
     assert still.margin > 0
+
+
+def test_alpha_is_shared_among_the_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And every attempt votes on draws of its own."""
+    spent, keys = [], []
+
+    def recorded(victim, name, offset, *, votes, alpha):
+        spent.append(alpha)
+        return judge(victim, name, offset, votes=votes, alpha=alpha)
+
+    def counted(self, count, number):
+        if count.stage is Stage.VERDICT:
+            keys.append((count.index, number))
+        return vote(self, count, number)
+
+    vote = Pollster.vote
+    monkeypatch.setattr("smoothcert.attacks.check.judge", recorded)
+    monkeypatch.setattr(Pollster, "vote", counted)
+    smoother = sc.Smoother(HalfSpace(torch.ones(1)), sc.Noise("gaussian", 1.0), estimator="fixed", estimate=1_000)
+    x = torch.tensor([[0.5], [0.7]])
+    found = attack(smoother.certify(x), smoother, x, times=3.0, budget=200, votes=1_000, alpha=0.01)
+    assert all(finding.violated and finding.attempts[-1].attack == "nearer" for finding in found)
+    assert sum(spent) <= 0.01 * len(x) * (1 + 1e-12)
+    assert len(set(keys)) == len(keys)
 
 
 def test_answers_that_are_not_a_number_are_a_rival() -> None:

@@ -35,6 +35,12 @@ def broken(ours: int, rivals: int, alpha: float) -> bool:
     return float(lower_bound(rivals, ours + rivals, alpha)) > 0.5
 
 
+def declared(ours: IntArray, rivals: IntArray, times: IntArray, alpha: float) -> bool:
+    """Was the rival ahead at one of the looks so far? At all looks together wrongly so with probability at most alpha."""
+    shares = late_spending(times, alpha)[: len(ours)]
+    return any(broken(int(a), int(b), float(share)) for a, b, share in zip(ours, rivals, shares, strict=True))
+
+
 def judge(victim: Victim, name: str, offset: FloatArray, *, votes: int, alpha: float) -> Attempt:
     """What the deployed predictor says at one offset: broken with probability at most alpha if the label leads there.
 
@@ -54,10 +60,9 @@ def judge(victim: Victim, name: str, offset: FloatArray, *, votes: int, alpha: f
     count = _count(victim, noise, point, key, Stage.VERDICT, times, rival, alpha)
     table = count.votes()
     ours, theirs = (_won(table, each) for each in (victim.label, rival))
-    spending = late_spending(times, alpha)
-    violated = any(broken(int(a), int(b), float(share)) for a, b, share in zip(ours, theirs, spending, strict=False))
     total = int(table.trials[0, -1])
-    return Attempt(name, gauge, rival, int(ours[-1]) / total, int(theirs[-1]) / total, total, violated)
+    shares = int(ours[-1]) / total, int(theirs[-1]) / total
+    return Attempt(name, gauge, rival, *shares, total, declared(ours, theirs, times, alpha))
 
 
 def _count(
@@ -71,12 +76,11 @@ def _count(
     alpha: float,
 ) -> Count:
     """The votes at a point, through the very engine that certifies, but never with shared draws."""
-    smoother, spending = victim.smoother, late_spending(times, alpha)
+    smoother = victim.smoother
 
     def settled(votes: Votes) -> bool:
-        ours, theirs = (int(_won(votes, each)[-1]) for each in (victim.label, rival))
-        share = float(spending[votes.counts.shape[1] - 1])
-        return broken(ours, theirs, share) or broken(theirs, ours, HOPELESS)
+        ours, theirs = (_won(votes, each) for each in (victim.label, rival))
+        return declared(ours, theirs, times, alpha) or broken(int(theirs[-1]), int(ours[-1]), HOPELESS)
 
     place = noise.placer(point.to(smoother.device))
     count = Count(key, stage, place, noise, victim.shape, times, smoother.plan.block, settled)
