@@ -156,7 +156,7 @@ def main() -> None:
     parser.add_argument("--root", help="where the data sets are")
     parser.add_argument("--limit", type=int, default=50, help="inputs per row")
     parser.add_argument("--memory", type=int, default=160, help="inputs per data set settled in a memory (sound)")
-    parser.add_argument("--budget", type=int, default=5_000)
+    parser.add_argument("--budget", type=int, default=3_000)
     parser.add_argument("--votes", type=int, default=20_000)
     parser.add_argument("--multiples", type=lambda text: [float(part) for part in text.split(",")], default="1,1.5,2,3")
     arguments = parser.parse_args()

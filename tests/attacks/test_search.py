@@ -157,3 +157,22 @@ def test_a_tuner_that_votes_pays_from_the_budget() -> None:
     assert Counting.asked == 1
     victim.chosen(victim.x[None])  # as the verdict does
     assert Counting.asked == 2
+
+
+def test_a_tuner_may_climb_by_gradients_of_its_own() -> None:
+    """Also where the attack itself follows none; and the parameters of a generator leave no trace in the noise."""
+
+    class Climbing(sc.Tuner):
+        name, reads_input = "climbing", True
+        weight = nn.Parameter(torch.tensor(0.3, dtype=torch.float64))
+
+        def choose(self, smoother, x, start, indices):
+            scale = torch.ones((), dtype=torch.float64, requires_grad=True)
+            (slope,) = torch.autograd.grad((scale * x.detach().double().sum()) ** 2, scale)
+            return sc.Noise(start.law, (1.0 + self.weight + 0.0 * slope).expand(len(x), *[1] * (x.ndim - 1)))
+
+    victim = victim_of(tuner=Climbing())
+    for name in ("random", "projected_gradient"):
+        attack_named(name).find(victim, 500)
+    (noise,) = victim.chosen(victim.x[None])
+    assert not noise.scale.requires_grad

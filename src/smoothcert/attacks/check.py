@@ -34,7 +34,7 @@ class Effort:
     """
 
     attacks: tuple[str, ...] | None = None
-    budget: int = 5_000
+    budget: int = 3_000
     votes: int = 20_000
     alpha: float = 0.001
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import asdict
@@ -62,11 +61,10 @@ def attack_run(
         with nullcontext() if source is None else _memory(source) as opened:
             for number, (times, record) in enumerate(wanted):
                 if (times, record.index) not in done:
-                    began = time.perf_counter()
                     x = torch.from_numpy(dataset.inputs([record.index]))[0]
                     certificate = certificate_of(record, smoother, x, store)
                     finding = check(certificate, smoother, x, record.index, effort, times, opened)
-                    store.keep(words, finding, time.perf_counter() - began)
+                    store.keep(words, finding)
                 if progress is not None:
                     progress(number + 1, len(wanted))
         asked = {(times, record.index) for times, record in wanted}

@@ -112,12 +112,15 @@ class Victim:
         return None if self.memory is None else self.memory.answer(self._exact(point[None])[0])
 
     def chosen(self, points: Tensor) -> list[Noise]:
-        """The noise that the tuner chooses at each point, exactly as when it is deployed."""
-        smoother = self.smoother
-        noise = smoother.tuner.choose(smoother, points, smoother.noise, [self.index] * len(points))
+        """The noise that the tuner chooses at each point, exactly as when it is deployed; with gradients if points ask."""
+        smoother, number = self.smoother, len(points)
+        with torch.enable_grad():  # a tuner may climb by gradients of its own
+            noise = smoother.tuner.choose(smoother, points, smoother.noise, [self.index] * number)
         if not noise.per_input(len(self.shape)):
-            return [noise.row(0, self.shape, 1)] * len(points)
-        return [noise.row(at, self.shape, len(points)) for at in range(len(points))]
+            rows = [noise.row(0, self.shape, 1)] * number
+        else:
+            rows = [noise.row(at, self.shape, number) for at in range(number)]
+        return rows if points.requires_grad else [_detached(row) for row in rows]
 
     def _affordable(self, points: Tensor) -> list[Noise]:
         """The noise chosen at each point; where that would cost more than half of the evaluations, the last choice."""
@@ -127,8 +130,8 @@ class Victim:
             self._price, self.evaluations = self.evaluations, 0
         if self._price and 2 * (self.tuning + self._price * len(points)) > self.evaluations:
             return [self._noise] * len(points)
-        with self._counted():
-            noises = self.chosen(points)
+        with self._counted():  # a tuner that votes has no gradient to give
+            noises = self.chosen(points.detach() if self._price else points)
         self.tuning += self._price * len(points)
         self._noise = _detached(noises[-1])
         return noises

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
-import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +12,7 @@ import typer
 from smoothcert.cli import options as o
 from smoothcert.cli.build import dataset_of, smoother_of
 from smoothcert.cli.console import output, progress_bar
-from smoothcert.config import Settings
+from smoothcert.config import Settings, kept_settings
 from smoothcert.errors import RunError, SettingError
 
 NAME = "attack"
@@ -28,7 +28,7 @@ def command(
             "or foolbox:NAME. [default: all but foolbox]"
         ),
     ] = None,
-    budget: Annotated[int, typer.Option(help="Evaluations of the classifier per attack and certificate.")] = 5_000,
+    budget: Annotated[int, typer.Option(help="Evaluations of the classifier per attack and certificate.")] = 3_000,
     votes: Annotated[int, typer.Option(help="At most so many fresh votes for a verdict.")] = 20_000,
     alpha: Annotated[float, typer.Option(help="Probability that a sound certificate is called violated.")] = 0.001,
     limit: Annotated[int | None, typer.Option(help="At most so many certificates.", min=1)] = None,
@@ -53,8 +53,8 @@ def command(
     multiples = [1.0, *([] if beyond is None else o.numbers(beyond, "--beyond"))]
     if min(multiples) <= 0 or len(set(multiples)) < len(multiples):
         raise SettingError(f"--beyond {beyond!r} must be multiples of the radius above 0, each once and not 1")
-    changes = {("model", "source"): model, ("model", "weights"): weights, ("data", "root"): root}
-    settings = settings_of_run(run, changes | {("certify", "device"): device})
+    moved = {"model.source": model, "model.weights": weights, "data.root": root, "certify.device": device}
+    settings = settings_of_run(run, moved)
     from smoothcert.attacks.check import Effort
     from smoothcert.attacks.over_run import attack_run
     from smoothcert.report.attacks import attack_summary, attack_table
@@ -80,7 +80,7 @@ def command(
         raise typer.Exit(1)
 
 
-def settings_of_run(run: Path, changes: dict[tuple[str, str], str | None]) -> Settings:
+def settings_of_run(run: Path, changes: Mapping[str, str | None]) -> Settings:
     """The settings that a run was certified with, with some of them changed."""
     from smoothcert.store import open_run
 
@@ -91,8 +91,4 @@ def settings_of_run(run: Path, changes: dict[tuple[str, str], str | None]) -> Se
             f"{run} does not say how it was certified (it was not made by smoothcert certify), so its model is unknown; "
             "attack it from Python: smoothcert.attack(certificates, smoother, x)"
         )
-    tree = tomllib.loads(text)
-    for (section, name), value in changes.items():
-        if value is not None:
-            tree.setdefault(section, {})[name] = value
-    return Settings.model_validate(tree)
+    return kept_settings(text, changes)

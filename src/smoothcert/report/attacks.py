@@ -32,7 +32,7 @@ def attack_summary(findings: Sequence[Finding]) -> list[dict[str, Any]]:
                 "violated": len(violated),
                 "allowance": allowance(own) if claimed else None,
                 "smallest_margin": min(finding.worst.margin for finding in own),
-                "nearest": min((finding.worst.gauge / finding.radius * times for finding in violated), default=None),
+                "nearest": min((_distance(finding) for finding in violated), default=None),
                 "attempts": sum(len(finding.attempts) for finding in own),
                 "held_by_attack": {name: _held(own, name) for name in names},
                 "alpha": own[0].alpha,
@@ -40,6 +40,11 @@ def attack_summary(findings: Sequence[Finding]) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _distance(finding: Finding) -> float:
+    """How far out the worst attempt lies, in multiples of the certified radius; a point has no inside."""
+    return finding.worst.gauge / finding.radius * finding.times if finding.radius > 0 else 0.0
 
 
 def _held(findings: Sequence[Finding], name: str) -> float:

@@ -11,7 +11,7 @@ from smoothcert.store import RESULTS, SqliteStore
 
 TABLE = """
 CREATE TABLE IF NOT EXISTS findings (effort TEXT NOT NULL, times REAL NOT NULL, idx INTEGER NOT NULL,
-    body TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (effort, times, idx));
+    body TEXT NOT NULL, PRIMARY KEY (effort, times, idx));
 """
 
 
@@ -30,12 +30,12 @@ class AttackedRun(SqliteStore):
             self._db.execute("PRAGMA synchronous=FULL")
             self._db.execute(TABLE)
 
-    def keep(self, effort: str, finding: Finding, seconds: float) -> None:
-        """Keep one finding, and how long it took (which is no part of it)."""
+    def keep(self, effort: str, finding: Finding) -> None:
+        """Keep one finding."""
         body = finding.to_json(self.put(finding.offset))
         with self._explained():
-            row = (effort, finding.times, finding.index, body, seconds)
-            self._db.execute("INSERT OR IGNORE INTO findings VALUES (?, ?, ?, ?, ?)", row)
+            row = (effort, finding.times, finding.index, body)
+            self._db.execute("INSERT OR IGNORE INTO findings VALUES (?, ?, ?, ?)", row)
 
     def findings(self, effort: str) -> Iterator[Finding]:
         """What such an effort has found, by multiple and index."""
@@ -50,13 +50,6 @@ class AttackedRun(SqliteStore):
         """The multiples and inputs that are done."""
         with self._explained():
             return set(self._db.execute("SELECT times, idx FROM findings WHERE effort = ?", (effort,)))
-
-    def attack_seconds(self, effort: str) -> float:
-        """How long all of it took."""
-        with self._explained():
-            return float(
-                self._db.execute("SELECT total(seconds) FROM findings WHERE effort = ?", (effort,)).fetchone()[0]
-            )
 
     @property
     def keeps_promises(self) -> bool:
