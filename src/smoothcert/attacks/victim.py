@@ -81,7 +81,8 @@ class Victim:
 
     def _legal(self, offsets: FloatArray) -> FloatArray:
         if self.levels is not None:
-            return snap(offsets, self.scale, self.region.radius, self.region.norm, self.levels)
+            radius = self.region.radius * (1 - 1e-12)  # a difference of two grid points is rounded
+            return snap(offsets, self.scale, radius, self.region.norm, self.levels)
         # The sum x + offset is rounded to float32, which may push it out: shrink until it does not.
         legal, margin = offsets, TINY
         for _ in range(24):
