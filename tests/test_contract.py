@@ -23,7 +23,7 @@ ORDER = [
     ["regions"],
     ["certificates"],
     ["promises"],
-    ["records"],
+    ["records", "findings"],
     ["store"],
     ["shelf"],
     ["memory"],
@@ -39,6 +39,7 @@ ORDER = [
     ["tuners", "smoother"],  # a tuner is handed the smoother; the smoother knows the base and the fixed tuner
     ["training", "testing"],
     ["run"],
+    ["attacks"],
     ["search"],
     ["config"],
     ["cli"],

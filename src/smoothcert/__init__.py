@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from smoothcert.attacks.check import attack
     from smoothcert.bounds import Bound
     from smoothcert.bracket import certified_radius
     from smoothcert.certificates import Certificate, Soundness
@@ -56,6 +57,7 @@ __all__ = [
     "Soundness",
     "Tuner",
     "Votes",
+    "attack",
     "certified_radius",
     "certify_all",
 ]
@@ -78,6 +80,7 @@ _HOMES = {
     "Soundness": "certificates",
     "Tuner": "tuners.base",
     "Votes": "votes",
+    "attack": "attacks.check",
     "certified_radius": "bracket",
     "certify_all": "run",
 }

@@ -180,6 +180,23 @@ def read_settings(file: Path | None, flags: Mapping[str, Any], assignments: Iter
                 f"--set {assignment!r} must have the form section.name=value, for example noise.sigma=0.5"
             )
         _put(tree, path.strip(), text.strip())
+    return _validated(tree)
+
+
+def kept_settings(text: str, flags: Mapping[str, Any]) -> Settings:
+    """The settings that a run kept as text, with those flags changed that were given.
+
+    >>> kept_settings("[noise]\\nsigma = 0.5", {"data.root": "there", "model.source": None}).data.root
+    'there'
+    """
+    tree: dict[str, Any] = tomllib.loads(text)
+    for path, value in flags.items():
+        if value is not None:
+            _put(tree, path, value)
+    return _validated(tree)
+
+
+def _validated(tree: dict[str, Any]) -> Settings:
     try:
         return Settings.model_validate(tree)
     except ValidationError as problem:

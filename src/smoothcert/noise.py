@@ -50,7 +50,7 @@ class Noise:
         self._check()
 
     def _check(self) -> None:
-        least = float(self.scale.min()) if self.scale.numel() else 0.0
+        least = float(self.scale.detach().min()) if self.scale.numel() else 0.0
         if not (least > 0 and bool(self.scale.isfinite().all())):
             raise SettingError(f"every scale must be a finite number above 0; the least of these is {least:g}")
         if not bool(self.loc.isfinite().all()):

@@ -20,6 +20,8 @@ class Stage(IntEnum):
     PREDICT = 3
     TRAIN = 4
     RANDOMIZE = 5
+    ATTACK = 8  # to search for a perturbation
+    VERDICT = 9  # to judge the one that was found
 
 
 def entropy_for(seed: int, index: int, stage: Stage, block: int, *child: int) -> np.random.SeedSequence:

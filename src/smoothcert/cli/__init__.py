@@ -13,6 +13,7 @@ from rich.text import Text
 
 from smoothcert import __version__
 from smoothcert.cli import (
+    attack,
     certify,
     cite,
     curve,
@@ -50,7 +51,7 @@ def _stopping_cleanly(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*arguments, **options)
         except KeyboardInterrupt:
-            resumable = command.__module__.rsplit(".", 1)[-1] in ("certify", "demo", "search", "train")
+            resumable = command.__module__.rsplit(".", 1)[-1] in ("attack", "certify", "demo", "search", "train")
             again = "; everything finished so far is kept: give the same command again to go on" if resumable else ""
             errors.print(f"stopped{again}")
             raise typer.Exit(130) from None
@@ -59,7 +60,7 @@ def _stopping_cleanly(command: Callable[..., None]) -> Callable[..., None]:
 
 
 MODULES = (
-    *(demo, train, certify, predict, report, curve, search, recertify, export, import_, cite),
+    *(demo, train, certify, predict, attack, report, curve, search, recertify, export, import_, cite),
     *(recipes, models, laws),
 )
 for module in MODULES:

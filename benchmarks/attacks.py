@@ -1,0 +1,175 @@
+"""Try to break certificates of trained networks: python benchmarks/attacks.py table|sound|cost DATA=MODEL … prints a table.
+
+    python benchmarks/attacks.py table mnist=nets/mnist-0.5/model.safetensors cifar10=nets/cifar-0.25/model.safetensors
+    python benchmarks/attacks.py sound mnist=… cifar10=… --limit 30
+    python benchmarks/attacks.py cost  mnist=… --limit 10
+
+- table: defence accuracy as in UniCR (2022), Table 6, six attacks × three norms, at multiples of the certified radius: the
+         share of certificates whose label still leads in the fresh votes at the perturbation that the attack found
+- sound: certificates labelled global (six kinds of noise and norm, plain and anisotropic) and memory (hill climbing,
+         settled), all attacks at the radius itself: tried, violated, allowance, smallest margin
+- cost:  seconds per certificate with the default budget
+
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+import smoothcert as sc
+from smoothcert import data
+from smoothcert.data.base import Dataset
+from smoothcert.findings import Finding
+from smoothcert.models import load_model
+from smoothcert.report.attacks import attack_summary
+
+TABLE_6 = ("random", "procedural", "projected_gradient", "wasserstein", "square", "decision")
+# Of the noise the networks were trained with.
+SIGMA = {"mnist": 0.5, "cifar10": 0.25}
+NORMS = {"l1": ("laplace", 1.0), "l2": ("gaussian", 2.0), "l∞": ("gaussian", math.inf)}
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """A trained network and its data."""
+
+    name: str
+    dataset: Dataset
+    model: nn.Module
+    sigma: float
+
+    def smoother(self, law: str, norm: float, *, uneven: bool = False, **options: object) -> sc.Smoother:
+        """Noise of this standard deviation, on the pixel grid; uneven: between 0.7 and 1.3 of it, low in the middle."""
+        noise = sc.Noise.isotropic(law, self.sigma, grid=1 / 255)
+        if uneven:
+            noise = sc.Noise(law, noise.scale * torch.from_numpy(bowl(self.dataset.shape)), grid=1 / 255)
+        return sc.Smoother(self.model, noise, norm, estimate=10_000, **options)  # type: ignore[arg-type]
+
+    def inputs(self, limit: int) -> tuple[torch.Tensor, int]:
+        """The first inputs of the test set."""
+        return torch.from_numpy(self.dataset.inputs(range(limit))), 0
+
+
+def bowl(shape: tuple[int, ...]) -> np.ndarray:
+    """0.7 in the middle of a picture, 1.3 in its corners."""
+    rows, columns = np.linspace(-1, 1, shape[-2]), np.linspace(-1, 1, shape[-1])
+    return np.broadcast_to(0.7 + 0.3 * (rows[:, None] ** 2 + columns[None] ** 2), shape).copy()
+
+
+def certified(smoother: sc.Smoother, x: torch.Tensor) -> tuple[list[sc.Certificate], torch.Tensor]:
+    """The certificates that are not abstentions, and their inputs."""
+    certificates = smoother.certify(x)
+    kept = [at for at, certificate in enumerate(certificates) if certificate.region is not None]
+    return [certificates[at] for at in kept], x[kept]
+
+
+def table(settings: list[Setting], arguments: argparse.Namespace) -> None:
+    print("| data | norm | × radius | certificates | " + " | ".join(TABLE_6) + " |")
+    print("|---" * (4 + len(TABLE_6)) + "|")
+    for setting in settings:
+        for norm, (law, number) in NORMS.items():
+            smoother = setting.smoother(law, number)
+            certificates, x = certified(smoother, setting.inputs(arguments.limit)[0])
+            for times in arguments.multiples:
+                found = sc.attack(
+                    certificates,
+                    smoother,
+                    x,
+                    attacks=TABLE_6,
+                    budget=arguments.budget,
+                    votes=arguments.votes,
+                    times=times,
+                )
+                held = [share_led([f for f in found if f is not None], name) for name in TABLE_6]
+                cells = " | ".join(f"{100 * share:.1f}" for share in held)
+                print(f"| {setting.name} | {norm} | {times:g} | {len(certificates)} | {cells} |", flush=True)
+
+
+def share_led(findings: list[Finding], name: str) -> float:
+    """The share of certificates whose label leads at the perturbation that this attack found."""
+    margins = [attempt.margin for finding in findings for attempt in finding.attempts if attempt.attack == name]
+    return sum(margin > 0 for margin in margins) / len(margins)
+
+
+def sound(settings: list[Setting], arguments: argparse.Namespace) -> None:
+    kinds = [
+        *(("gaussian", 2.0, uneven) for uneven in (False, True)),
+        *(("laplace", 1.0, uneven) for uneven in (False, True)),
+        ("uniform", 1.0, False),
+        ("gaussian", math.inf, False),
+    ]
+    every: list[Finding] = []
+    effort = {"budget": arguments.budget, "votes": arguments.votes}
+    for setting in settings:
+        x, _ = setting.inputs(arguments.limit)
+        for law, norm, uneven in kinds:
+            smoother = setting.smoother(law, norm, uneven=uneven)
+            certificates, kept = certified(smoother, x)
+            every += report(
+                f"{setting.name} {law} l{norm:g}{' uneven' if uneven else ''}",
+                sc.attack(certificates, smoother, kept, **effort),  # type: ignore[arg-type]
+            )
+        x, _ = setting.inputs(arguments.memory)
+        smoother = setting.smoother("gaussian", 2.0, tuner=sc.HillClimb(votes=200))
+        certificates, kept = certified(smoother, x)
+        memory = sc.Memory()
+        settled = [memory.settle(certificate, index=at) for at, certificate in enumerate(certificates)]
+        every += report(
+            f"{setting.name} hill_climb l2 memory",
+            sc.attack(settled, smoother, kept, memory=memory, **effort),  # type: ignore[arg-type]
+        )
+    report("all", every)
+
+
+def report(name: str, findings: list[Finding | None]) -> list[Finding]:
+    """Print the summary of some findings, and give them back."""
+    found = [finding for finding in findings if finding is not None]
+    for row in attack_summary(found):
+        numbers = {key: row[key] for key in ("tried", "violated", "allowance", "attempts")}
+        print(f"{name} [{row['label']}]: {numbers} smallest margin {row['smallest_margin']:.3f}", flush=True)
+    return found
+
+
+def cost(settings: list[Setting], arguments: argparse.Namespace) -> None:
+    for setting in settings:
+        for norm, (law, number) in NORMS.items():
+            smoother = setting.smoother(law, number)
+            certificates, x = certified(smoother, setting.inputs(arguments.limit)[0])
+            wall, processor = time.perf_counter(), time.process_time()
+            sc.attack(certificates, smoother, x)
+            wall, processor = time.perf_counter() - wall, time.process_time() - processor
+            each = len(certificates)
+            print(f"{setting.name} {norm}: {wall / each:.2f} s per certificate, {processor / each:.2f} core-seconds")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("table", "sound", "cost"))
+    parser.add_argument("networks", nargs="+", metavar="DATA=MODEL")
+    parser.add_argument("--root", help="where the data sets are")
+    parser.add_argument("--limit", type=int, default=50, help="inputs per row")
+    parser.add_argument("--memory", type=int, default=160, help="inputs per data set settled in a memory (sound)")
+    parser.add_argument("--budget", type=int, default=3_000)
+    parser.add_argument("--votes", type=int, default=20_000)
+    parser.add_argument("--multiples", type=lambda text: [float(part) for part in text.split(",")], default="1,1.5,2,3")
+    arguments = parser.parse_args()
+    if isinstance(arguments.multiples, str):
+        arguments.multiples = [float(part) for part in arguments.multiples.split(",")]
+    settings = []
+    for pair in arguments.networks:
+        name, _, path = pair.partition("=")
+        dataset = data.load(name, root=arguments.root, split="test")
+        model = load_model(path, shape=dataset.shape, classes=dataset.classes)
+        settings.append(Setting(name, dataset, model, SIGMA[name]))
+    {"table": table, "sound": sound, "cost": cost}[arguments.what](settings, arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""What an attack is: a search for the perturbation inside a region at which the deployed predictor is weakest."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from smoothcert.attacks.victim import Victim
+from smoothcert.maths import FloatArray
+
+
+class Attack(ABC):
+    """Searches inside the victim's region. Whatever it returns is judged on fresh votes, so it may search as it likes.
+
+    Offsets are rows of (points, dim) in float64, perturbations of the input; ``victim.inside`` makes any of them legal.
+    """
+
+    name: ClassVar[str]
+    needs_gradient: ClassVar[bool] = False
+
+    @abstractmethod
+    def find(self, victim: Victim, budget: int) -> FloatArray:
+        """The most damaging offset found, (dim,), with about ``budget`` evaluations of the classifier."""
+
+
+def worst_of(victim: Victim, offsets: FloatArray, votes: int = 64) -> FloatArray:
+    """The offset at which the label leads by least, in a few votes on the same draws for all."""
+    return np.asarray(offsets[int(np.argmin(victim.margins(offsets, votes)))])

@@ -1,0 +1,158 @@
+"""Try to break certificates: every attack searches, fresh votes judge what it found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from smoothcert.attacks import ATTACKS, Attack, attack_named
+from smoothcert.attacks.verdict import judge
+from smoothcert.attacks.victim import Victim
+from smoothcert.bounds import check_alpha
+from smoothcert.certificates import Certificate
+from smoothcert.errors import InputError, ModelError, SettingError
+from smoothcert.findings import Attempt, Finding, worst_of
+from smoothcert.maths import FloatArray
+from smoothcert.memory import Memory
+from smoothcert.polling import make_fixed
+from smoothcert.smoother import Smoother, checked
+
+NEARER = "nearer"  # the attempt that moves a violation towards the input
+HALVINGS = 12
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How hard to try: which attacks, how many evaluations of the classifier for each, how many votes for a verdict.
+
+    attacks: None is all of them, those that need gradients only where there are any. alpha: the probability that a
+    sound certificate is called violated, shared among the attempts on it.
+    """
+
+    attacks: tuple[str, ...] | None = None
+    budget: int = 3_000
+    votes: int = 20_000
+    alpha: float = 0.001
+
+    def __post_init__(self) -> None:
+        check_alpha(self.alpha)
+        for name in self.attacks or ():
+            attack_named(name)
+        if self.attacks is not None and len(set(self.attacks)) < max(1, len(self.attacks)):
+            raise SettingError(f"attacks={','.join(self.attacks)} must name at least one attack, and each once")
+        for name, value in {"budget": self.budget, "votes": self.votes}.items():
+            if value < 100:
+                raise SettingError(f"{name}={value} must be at least 100, or nothing can be found")
+
+
+def attack(
+    certificates: Sequence[Certificate],
+    smoother: Smoother,
+    x: Tensor,
+    *,
+    first_index: int = 0,
+    attacks: Sequence[str] | None = None,
+    budget: int = Effort.budget,
+    votes: int = Effort.votes,
+    alpha: float = Effort.alpha,
+    times: float = 1.0,
+    memory: Memory | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> list[Finding | None]:
+    """Try to break each certificate of the smoothed classifier at the inputs x; None for an abstention.
+
+    What is attacked is the deployed predictor: ``smoother`` with its tuner, asked anew at every point, behind the
+    ``memory`` if one is given. times: attack at this multiple of the certified radius instead. A finding says
+    ``violated`` of a sound certificate with probability at most alpha.
+    """
+    effort = Effort(None if attacks is None else tuple(attacks), budget, votes, alpha)
+    inputs = checked(x)
+    if len(inputs) != len(certificates):
+        raise InputError(f"{len(certificates)} certificates for {len(inputs)} inputs; give one of each")
+    findings: list[Finding | None] = []
+    for position, certificate in enumerate(certificates):
+        found = None
+        if certificate.region is not None:
+            found = check(certificate, smoother, inputs[position], first_index + position, effort, times, memory)
+        findings.append(found)
+        if progress is not None:
+            progress(position + 1)
+    return findings
+
+
+def check(
+    certificate: Certificate,
+    smoother: Smoother,
+    x: Tensor,
+    index: int,
+    effort: Effort,
+    times: float = 1.0,
+    memory: Memory | None = None,
+) -> Finding:
+    """All attacks on one certificate, which must not be an abstention."""
+    if not (math.isfinite(times) and times > 0):
+        raise SettingError(f"{times} is no multiple of a radius; give finite numbers above 0, such as 1.5")
+    assert certificate.region is not None
+    assert certificate.label is not None
+    make_fixed(smoother.model)
+    victim = Victim(certificate, smoother, x, index, memory, times)
+    searches = _searches(effort, victim)
+    share = effort.alpha / (len(searches) + 1)  # one for each, and one for the nearer point
+    tried: list[tuple[Attempt, FloatArray]] = []
+    for search in searches:
+        offset = search.find(victim, effort.budget)
+        tried.append((judge(victim, search.name, offset, votes=effort.votes, alpha=share), offset))
+    worst, offset = _worst(tried)
+    if worst.violated:
+        offset = _nearer(victim, offset)
+        tried.append((judge(victim, NEARER, offset, votes=effort.votes, alpha=share), offset))
+    return Finding(
+        index=index,
+        label=certificate.label,
+        soundness=certificate.soundness,
+        times=times,
+        radius=victim.region.radius,
+        norm=victim.region.norm,
+        certificate_alpha=certificate.bound.alpha,
+        alpha=effort.alpha,
+        attempts=tuple(attempt for attempt, _ in tried),
+        offset=_worst(tried)[1].reshape(victim.shape),
+    )
+
+
+def _searches(effort: Effort, victim: Victim) -> list[Attack]:
+    """The attacks to run; those that need gradients only where there are any, unless they were asked for."""
+    searches = [attack_named(name) for name in effort.attacks or ATTACKS]
+    if not any(search.needs_gradient for search in searches) or victim.has_gradient():
+        return searches
+    able = [search for search in searches if not search.needs_gradient]
+    if effort.attacks is None:
+        return able
+    blind = [search.name for search in searches if search.needs_gradient]
+    others = ", ".join(name for name in ATTACKS if not attack_named(name).needs_gradient)
+    raise ModelError(
+        f"the classifier passes no gradient to its input, and {', '.join(blind)} need one; use attacks without: {others}"
+    )
+
+
+def _worst(tried: Sequence[tuple[Attempt, FloatArray]]) -> tuple[Attempt, FloatArray]:
+    worst = worst_of([attempt for attempt, _ in tried])
+    return next(each for each in tried if each[0] is worst)
+
+
+def _nearer(victim: Victim, offset: FloatArray) -> FloatArray:
+    """The violation moved towards the input, as far as the rival keeps half of its lead: bisection on search votes."""
+    victim.begin(NEARER)
+
+    def margin(factor: float) -> float:
+        return float(victim.leads(victim.inside(offset[None] * factor), 400)[0, 1])
+
+    near, far, bar = 0.0, 1.0, 0.5 * margin(1.0)
+    for _ in range(HALVINGS):
+        middle = 0.5 * (near + far)
+        near, far = (near, middle) if margin(middle) <= min(bar, -0.05) else (middle, far)
+    return np.asarray(victim.inside(offset[None] * far)[0])

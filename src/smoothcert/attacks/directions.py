@@ -1,0 +1,48 @@
+"""Attacks that need nothing but the region: random directions, and its own extreme points."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from smoothcert.attacks.base import Attack, worst_of
+from smoothcert.attacks.victim import Victim
+from smoothcert.maths import FloatArray
+
+SCREEN = 32  # votes per direction
+
+
+class RandomDirections(Attack):
+    """Gaussian directions, in units of scale and plain, rescaled to the boundary (Gaussian* of UniCR 2022, Table 6).
+
+    A third of them end somewhere inside instead: where the noise is chosen from the input, the weakest point need not
+    lie on the boundary.
+    """
+
+    name = "random"
+
+    def find(self, victim: Victim, budget: int) -> FloatArray:
+        random = victim.begin(self.name)
+        number = max(2, budget // SCREEN)
+        directions = random.standard_normal((number, victim.dim))
+        directions[::2] *= victim.scale
+        reach = np.where(np.arange(number) % 3 == 0, random.random(number), 1.0)
+        return worst_of(victim, victim.inside(victim.stretched(directions) * reach[:, None]), SCREEN)
+
+
+class ExtremeAxes(Attack):
+    """The tips of the region: both ends of its longest axes, of random ones, and corners with all coordinates equal."""
+
+    name = "axes"
+
+    def find(self, victim: Victim, budget: int) -> FloatArray:
+        random = victim.begin(self.name)
+        number = max(4, budget // SCREEN)
+        axes = min(victim.dim, number // 4)
+        longest = np.argsort(-victim.scale, kind="stable")[: (axes + 1) // 2]
+        others = random.permutation(np.setdiff1d(np.arange(victim.dim), longest))[: axes - len(longest)]
+        tips = np.zeros((axes, victim.dim))
+        tips[np.arange(axes), np.concatenate([longest, others])] = 1.0
+        corners = random.choice([-1.0, 1.0], size=(max(1, number // 2 - axes), victim.dim))
+        corners[0] = 1.0
+        ends = np.concatenate([tips, -tips, corners * victim.scale, -corners * victim.scale])
+        return worst_of(victim, victim.stretched(ends), SCREEN)

@@ -1,0 +1,92 @@
+"""Attacks of the library Foolbox on the smoothed classifier, rescaled to the region. An extra: smoothcert[foolbox]."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from smoothcert.attacks.base import Attack, worst_of
+from smoothcert.attacks.victim import Victim
+from smoothcert.errors import MissingExtra, ModelError, UnknownName
+from smoothcert.maths import FloatArray
+
+PREFIX = "foolbox:"
+DRAWS = 16  # copies per query, fresh each time
+
+
+class Foolbox(Attack):
+    """An attack of foolbox.attacks by its name, such as ``foolbox:L2PGD``, through its PyTorchModel.
+
+    It works in units of scale, where the region is a plain ball around zero, with the region's radius as its epsilon.
+    When the budget is spent it is stopped, and the worst point it has asked about counts.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name  # type: ignore[misc]
+        self.library = _library()
+        self.kind: Any = getattr(self.library.attacks, name.removeprefix(PREFIX), None)
+        if not isinstance(self.kind, type):
+            raise UnknownName(
+                f"Foolbox has no attack {name.removeprefix(PREFIX)!r}; give one of foolbox.attacks that needs no "
+                "arguments, for example foolbox:L2PGD, foolbox:LinfPGD or foolbox:HopSkipJumpAttack"
+            )
+
+    def find(self, victim: Victim, budget: int) -> FloatArray:
+        victim.begin(self.name)
+        asked, reach = _Asked(victim, budget), 10.0 * victim.region.radius
+        found = [np.zeros(victim.dim)]
+        start = torch.zeros(1, *victim.shape, device=victim.smoother.device)
+        label = torch.tensor([victim.label], device=start.device)
+        try:
+            model = self.library.PyTorchModel(asked.eval(), bounds=(-reach, reach), device=start.device)
+            with warnings.catch_warnings(), suppress(_Spent, ValueError):
+                warnings.simplefilter("ignore")  # Foolbox speaks to its own users; ValueError: it found no start
+                _, clipped, _ = self.kind()(model, start, label, epsilons=victim.region.radius)
+                found.append(clipped.detach().cpu().double().numpy().ravel() * victim.scale)
+        except (RuntimeError, TypeError) as problem:
+            raise ModelError(
+                f"{self.name} cannot attack this classifier ({str(problem).splitlines()[0]}); use another attack"
+            ) from problem
+        offsets = np.stack([*found, asked.worst * victim.scale])
+        return worst_of(victim, np.concatenate([victim.inside(offsets), victim.stretched(offsets)]))
+
+
+class _Spent(Exception):
+    """The budget is used up."""
+
+
+class _Asked(nn.Module):
+    """From perturbations in units of scale to log mean probabilities; remembers the worst one it was asked about."""
+
+    def __init__(self, victim: Victim, budget: int) -> None:
+        super().__init__()
+        self.victim, self.budget = victim, budget
+        self.worst, self._lowest = np.zeros(victim.dim), np.inf
+
+    def forward(self, units: Tensor) -> Tensor:
+        victim = self.victim
+        if victim.evaluations > self.budget:
+            raise _Spent
+        chances = victim.mean_probabilities(units, DRAWS)
+        at = int(chances[:, victim.label].argmin())
+        if float(chances[at, victim.label].detach()) < self._lowest:
+            self._lowest = float(chances[at, victim.label].detach())
+            self.worst = units[at].detach().cpu().double().numpy().ravel()
+        return chances.clamp_min(1e-30).log()
+
+
+def _library() -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it imports by names that scipy will drop
+            import foolbox
+    except (ImportError, RuntimeError, OSError) as problem:
+        raise MissingExtra(
+            f"Foolbox is not installed or does not import here ({problem}); install it with: pip install 'smoothcert[foolbox]'"
+        ) from problem
+    return foolbox

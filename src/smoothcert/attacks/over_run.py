@@ -1,0 +1,110 @@
+"""Attack the certificates of a run, into its store: what is left to do, one finding after the other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from smoothcert.attacks.check import Effort, check
+from smoothcert.bounds import Bound
+from smoothcert.certificates import Certificate
+from smoothcert.data.base import Dataset
+from smoothcert.errors import RunError, SettingError
+from smoothcert.findings import Finding
+from smoothcert.maths.projections import check_projectable
+from smoothcert.memory import Memory
+from smoothcert.records import Record
+from smoothcert.regions import Region
+from smoothcert.run import describe
+from smoothcert.smoother import Smoother
+from smoothcert.store import RESULTS
+from smoothcert.store.attacked import AttackedRun
+
+# What the deployed predictor is made of: all of it must be what was certified.
+PREDICTOR = ("model", "data", "law", "scale", "loc", "domain", "tuner", "seed", "dtype", "channels_last", "compiled")
+
+
+def attack_run(
+    smoother: Smoother,
+    dataset: Dataset,
+    directory: Path | str,
+    effort: Effort,
+    *,
+    multiples: Sequence[float] = (1.0,),
+    limit: int | None = None,
+    memory: Path | str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Finding]:
+    """Attack the first ``limit`` certificates of a run at each multiple of their radius, leaving out what was done.
+
+    The findings depend on the run and the effort only, not on interruptions. memory: its file; by default the run's own
+    results, if they keep promises. Smoother and data set must be those that were certified.
+    """
+    with closing(AttackedRun(directory)) as store:
+        _check_same(store.facts().get("configuration", {}), describe(smoother, dataset), directory)
+        records = [record for record in store.records() if record.label is not None][:limit]
+        if not records:
+            raise RunError(
+                f"{directory} holds no certificates, so there is nothing to attack; certify some inputs first"
+            )
+        check_projectable(records[0].norm)
+        words = json.dumps(asdict(effort), sort_keys=True)
+        source = memory or (store.path if store.keeps_promises else None)
+        _check_memory(records, source, directory)
+        done, wanted = store.tried(words), [(times, record) for times in multiples for record in records]
+        with nullcontext() if source is None else _memory(source) as opened:
+            for number, (times, record) in enumerate(wanted):
+                if (times, record.index) not in done:
+                    x = torch.from_numpy(dataset.inputs([record.index]))[0]
+                    certificate = certificate_of(record, smoother, x, store)
+                    finding = check(certificate, smoother, x, record.index, effort, times, opened)
+                    store.keep(words, finding)
+                if progress is not None:
+                    progress(number + 1, len(wanted))
+        asked = {(times, record.index) for times, record in wanted}
+        return [finding for finding in store.findings(words) if (finding.times, finding.index) in asked]
+
+
+def certificate_of(record: Record, smoother: Smoother, x: torch.Tensor, store: AttackedRun) -> Certificate:
+    """The certificate that a record stands for, at its input."""
+    scale = np.array(record.scale) if isinstance(record.scale, float) else store.get(record.scale)
+    if smoother.noise.grid is None:
+        scale = scale.astype(np.float32).astype(float)  # what the draws were multiplied by
+    region = Region(smoother.noise.center_of(x), scale, record.region_radius, record.norm)
+    bound = Bound(record.lower, record.alpha, record.trials, record.upper)
+    return Certificate(record.label, bound, region, record.soundness, record.rule)
+
+
+def _memory(path: Path | str) -> Memory:
+    """An existing memory; one that is missing must not be made here, since it would promise nothing."""
+    file = Path(path) / RESULTS if Path(path).is_dir() else Path(path)
+    if not file.is_file():
+        raise SettingError(f"there is no memory at {path}; give the file that the certificates were settled in")
+    return Memory.open(file)
+
+
+def _check_memory(records: Sequence[Record], source: Path | str | None, directory: Path | str) -> None:
+    if source is None and any(record.soundness == "memory" for record in records):
+        raise RunError(
+            f"{directory} holds certificates that a memory keeps, but no memory; give its file with --memory, since "
+            "they speak of queries that go through it"
+        )
+
+
+def _check_same(found: dict[str, object], here: dict[str, object], directory: Path | str) -> None:
+    """Refuse to attack anything but what was certified."""
+    changes = [
+        f"{name}: {found[name]} there, {here.get(name)} here"
+        for name in PREDICTOR
+        if name in found and found[name] != here.get(name)
+    ]
+    if changes:
+        raise RunError(
+            f"this is not what {directory} certified ({'; '.join(changes)}); give the model and data of the run"
+        )

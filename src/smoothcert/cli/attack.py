@@ -1,0 +1,94 @@
+"""smoothcert attack: try to break the certificates of a run."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from smoothcert.cli import options as o
+from smoothcert.cli.build import dataset_of, smoother_of
+from smoothcert.cli.console import output, progress_bar
+from smoothcert.config import Settings, kept_settings
+from smoothcert.errors import RunError, SettingError
+
+NAME = "attack"
+EXAMPLE = "smoothcert attack runs/a --limit 50 --beyond 1.5,2"
+
+
+def command(
+    run: Annotated[Path, typer.Argument(help="A run directory.")],
+    attacks: Annotated[
+        str | None,
+        typer.Option(
+            help="Which attacks, comma-separated: projected_gradient, square, decision, procedural, wasserstein, random, axes, "
+            "or foolbox:NAME. [default: all but foolbox]"
+        ),
+    ] = None,
+    budget: Annotated[int, typer.Option(help="Evaluations of the classifier per attack and certificate.")] = 3_000,
+    votes: Annotated[int, typer.Option(help="At most so many fresh votes for a verdict.")] = 20_000,
+    alpha: Annotated[float, typer.Option(help="Probability that a sound certificate is called violated.")] = 0.001,
+    limit: Annotated[int | None, typer.Option(help="At most so many certificates.", min=1)] = None,
+    beyond: Annotated[
+        str | None, typer.Option(help="Also attack at these multiples of the radius, comma-separated: 1.1,1.5,2.")
+    ] = None,
+    memory: Annotated[
+        Path | None, typer.Option(help="The memory that keeps the certificates. [default: the run's own, if any]")
+    ] = None,
+    model: o.Model = None,
+    weights: o.Weights = None,
+    root: o.Root = None,
+    device: o.Device = None,
+    json: o.Json = False,
+) -> None:
+    """Search every certified region for a point where the deployed predictor answers otherwise.
+
+    A violation is declared on fresh votes only. Findings are kept in the run; the same command goes on where it
+    stopped. Exit status 1: more certificates labelled global or memory are violated than chance allows.
+    --model, --weights, --root and --device are for a run whose files have moved; the model must be the same.
+    """
+    multiples = [1.0, *([] if beyond is None else o.numbers(beyond, "--beyond"))]
+    if min(multiples) <= 0 or len(set(multiples)) < len(multiples):
+        raise SettingError(f"--beyond {beyond!r} must be multiples of the radius above 0, each once and not 1")
+    moved = {"model.source": model, "model.weights": weights, "data.root": root, "certify.device": device}
+    settings = settings_of_run(run, moved)
+    from smoothcert.attacks.check import Effort
+    from smoothcert.attacks.over_run import attack_run
+    from smoothcert.report.attacks import attack_summary, attack_table
+
+    effort = Effort(None if attacks is None else tuple(attacks.split(",")), budget, votes, alpha)
+    dataset = dataset_of(settings.data)
+    smoother = smoother_of(settings, dataset)
+    with progress_bar() as bar:
+        task = bar.add_task("attack", total=None, rate="")
+
+        def show(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        findings = attack_run(
+            smoother, dataset, run, effort, multiples=multiples, limit=limit, memory=memory, progress=show
+        )
+    rows = attack_summary(findings)
+    if json:
+        print(jsonlib.dumps(rows))
+    else:
+        output.print(attack_table(findings))
+    if any(row["broken"] for row in rows):
+        raise typer.Exit(1)
+
+
+def settings_of_run(run: Path, changes: Mapping[str, str | None]) -> Settings:
+    """The settings that a run was certified with, with some of them changed."""
+    from smoothcert.store import open_run
+
+    with open_run(run) as store:
+        text = store.facts().get("notes", {}).get("settings")
+    if text is None:
+        raise RunError(
+            f"{run} does not say how it was certified (it was not made by smoothcert certify), so its model is unknown; "
+            "attack it from Python: smoothcert.attack(certificates, smoother, x)"
+        )
+    return kept_settings(text, changes)

@@ -1,0 +1,99 @@
+"""What came of attacking a certificate: one flat, exact row per certificate and multiple of its radius."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import bdtrc
+
+from smoothcert.certificates import Soundness
+from smoothcert.maths import FloatArray
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One perturbation, judged: p of the label and of its rival at the point, from votes that did not choose it.
+
+    votes = 0: a memory answered. The rival after the last class stands for answers that are not a number.
+    """
+
+    attack: str
+    gauge: float  # of the perturbation, in units of scale
+    rival: int
+    p_label: float
+    p_rival: float
+    votes: int
+    violated: bool
+
+    @property
+    def margin(self) -> float:
+        """By how much the label leads; negative where the rival does."""
+        return self.p_label - self.p_rival
+
+
+@dataclass(frozen=True, eq=False)
+class Finding:
+    """All attempts on one certificate at ``times`` its radius, and the perturbation that came out worst.
+
+    Violated is said with probability at most alpha if the label leads everywhere in the region.
+    """
+
+    index: int
+    label: int
+    soundness: Soundness
+    times: float
+    radius: float  # of the region attacked, in units of scale
+    norm: float
+    certificate_alpha: float
+    alpha: float
+    attempts: tuple[Attempt, ...]
+    offset: FloatArray  # of the worst attempt
+
+    @property
+    def worst(self) -> Attempt:
+        """The violation nearest to the input, or else the attempt with the smallest margin."""
+        return worst_of(self.attempts)
+
+    @property
+    def violated(self) -> bool:
+        """Was the certificate broken?"""
+        return self.worst.violated
+
+    def to_json(self, offset: str) -> str:
+        """One line of text; offset is the address of the array."""
+        row = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        row |= {"norm": str(self.norm), "offset": offset, "attempts": [dataclasses.asdict(a) for a in self.attempts]}
+        return json.dumps(row, allow_nan=False, sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str, get: Callable[[str], FloatArray]) -> Finding:
+        """The finding back, exactly; get reads an array by its address."""
+        row = json.loads(text)
+        row |= {"norm": float(row["norm"]), "soundness": Soundness(row["soundness"]), "offset": get(row["offset"])}
+        return cls(**row | {"attempts": tuple(Attempt(**each) for each in row["attempts"])})
+
+
+def worst_of(attempts: Sequence[Attempt]) -> Attempt:
+    """The nearest violation, or else the smallest margin."""
+    return min(attempts, key=lambda a: (not a.violated, a.gauge if a.violated else a.margin))
+
+
+def allowance(findings: Sequence[Finding]) -> int:
+    """How many of these may be violated by chance: more have probability below the findings' alpha.
+
+    Each is wrong with probability alpha of its certificate (none, if a memory keeps it: look-ups do not err) plus alpha
+    of the verdict; if their votes are independent the number is binomial.
+    """
+    if not findings:
+        return 0
+    chances = [
+        finding.alpha + (0.0 if finding.soundness is Soundness.MEMORY else finding.certificate_alpha)
+        for finding in findings
+    ]
+    above = bdtrc(np.arange(len(findings)), len(findings), max(chances))  # P(more than k), k = 0, 1, …
+    below = np.flatnonzero(above <= findings[0].alpha)
+    return int(below[0]) if len(below) else len(findings)

@@ -1,0 +1,85 @@
+"""The table of an attacked run: one row per label and multiple of the radius."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.table import Table
+
+from smoothcert.certificates import Soundness
+from smoothcert.findings import Finding, allowance
+from smoothcert.maths.geometry import round_down
+
+CLAIMS = (Soundness.GLOBAL, Soundness.MEMORY)  # labels that speak of the deployed predictor
+
+
+def attack_summary(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """For each label and multiple: how many certificates were tried, how many broke, how many may, by how little held."""
+    rows = []
+    keys = {(list(Soundness).index(finding.soundness), finding.times) for finding in findings}
+    for rank, times in sorted(keys):
+        soundness = list(Soundness)[rank]
+        own = [finding for finding in findings if (finding.soundness, finding.times) == (soundness, times)]
+        violated = [finding for finding in own if finding.violated]
+        claimed = soundness in CLAIMS and times <= 1
+        names = dict.fromkeys(attempt.attack for finding in own for attempt in finding.attempts)
+        rows.append(
+            {
+                "label": soundness.value,
+                "times": times,
+                "tried": len(own),
+                "violated": len(violated),
+                "allowance": allowance(own) if claimed else None,
+                "smallest_margin": min(finding.worst.margin for finding in own),
+                "nearest": min((_distance(finding) for finding in violated), default=None),
+                "attempts": sum(len(finding.attempts) for finding in own),
+                "held_by_attack": {name: _held(own, name) for name in names},
+                "alpha": own[0].alpha,
+                "broken": claimed and len(violated) > allowance(own),
+            }
+        )
+    return rows
+
+
+def _distance(finding: Finding) -> float:
+    """How far out the worst attempt lies, in multiples of the certified radius; a point has no inside."""
+    return finding.worst.gauge / finding.radius * finding.times if finding.radius > 0 else 0.0
+
+
+def _held(findings: Sequence[Finding], name: str) -> float:
+    """The share of certificates that this attack did not break."""
+    own = [attempt for finding in findings for attempt in finding.attempts if attempt.attack == name]
+    return sum(not attempt.violated for attempt in own) / len(own)
+
+
+def attack_table(findings: Sequence[Finding]) -> Table:
+    """The summary for people."""
+    result = Table(title="certificates under attack")
+    for name in (
+        "label",
+        "× radius",
+        "tried",
+        "violated",
+        "allowance",
+        "smallest margin",
+        "nearest violation, × radius",
+    ):
+        result.add_column(name, justify="left" if name == "label" else "right")
+    for row in attack_summary(findings):
+        result.add_row(
+            row["label"],
+            f"{row['times']:g}",
+            str(row["tried"]),
+            str(row["violated"]),
+            "–" if row["allowance"] is None else str(row["allowance"]),
+            round_down(row["smallest_margin"]),
+            "–" if row["nearest"] is None else f"{row['nearest']:.3f}",
+            style="red" if row["broken"] else "",
+        )
+    alpha = findings[0].alpha
+    result.caption = (
+        f"violated: a rival leads at the point, except with probability {alpha:g} per certificate. allowance: more would come "
+        f"by chance with probability below {alpha:g}; –: the label promises nothing there"
+    )
+    return result

@@ -1,0 +1,127 @@
+"""smoothcert attack on runs of the embedded digits: table, resume, exit status, and what it refuses."""
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from typer.testing import CliRunner
+
+from smoothcert.attacks.check import Effort
+from smoothcert.attacks.over_run import attack_run
+from smoothcert.cli import app
+from smoothcert.cli.attack import settings_of_run
+from smoothcert.cli.build import dataset_of, smoother_of
+from smoothcert.errors import SmoothcertError
+from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
+from smoothcert.store import RESULTS
+
+QUICK = ["--budget", "200", "--votes", "1000", "--attacks", "projected_gradient,random"]
+
+
+def weights(path: Path, seed: int) -> Path:
+    torch.manual_seed(seed)
+    architecture = Architecture.of({"name": "mlp", "shape": (1, 28, 28), "classes": 10})
+    save_file(architecture.build().state_dict(), path, {ARCHITECTURE_KEY: architecture.to_json()})
+    return path
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of four inputs, of an untrained network: its answers depend little on the input."""
+    folder = tmp_path_factory.mktemp("run")
+    model = weights(folder / "model.safetensors", 0)
+    arguments = ["certify", "--model", str(model), "--sigma", "0.5", "-n", "500", "--limit", "4", "--out"]
+    done = CliRunner().invoke(app, [*arguments, str(folder / "run")], catch_exceptions=False)
+    assert done.exit_code == 0
+    return folder
+
+
+@pytest.fixture
+def run(template: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(template / "run", tmp_path / "run"))
+
+
+def attack(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["attack", *arguments], catch_exceptions=False)
+    return done.exit_code, done.stdout
+
+
+def test_sound_certificates_hold_and_the_command_goes_on_where_it_stopped(run: Path) -> None:
+    status, out = attack(str(run), *QUICK, "--limit", "1", "--json")
+    assert status == 0
+    [row] = json.loads(out)
+    assert (row["label"], row["times"], row["tried"], row["violated"]) == ("global", 1.0, 1, 0)
+    before = bodies(run)
+    status, out = attack(str(run), *QUICK, "--limit", "2", "--beyond", "2", "--json")
+    assert [row["tried"] for row in json.loads(out)] == [2, 2]
+    assert before.items() <= bodies(run).items()
+    assert len(bodies(run)) == 4
+    assert "certificates under attack" in attack(str(run), *QUICK, "--limit", "2")[1]
+
+
+def bodies(run: Path) -> dict[tuple[float, int], str]:
+    with sqlite3.connect(run / RESULTS) as db:
+        return {(times, index): body for times, index, body in db.execute("SELECT times, idx, body FROM findings")}
+
+
+def test_a_stopped_attack_gives_the_same_findings(run: Path, template: Path, tmp_path: Path) -> None:
+    settings = settings_of_run(run, {})
+    dataset = dataset_of(settings.data)
+    smoother, effort = smoother_of(settings, dataset), Effort(("random",), 200, 1_000)
+
+    def stop(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        attack_run(smoother, dataset, run, effort, limit=3, progress=stop)
+    assert len(bodies(run)) == 1
+    attack_run(smoother, dataset, run, effort, limit=3)
+    whole = Path(shutil.copytree(template / "run", tmp_path / "whole"))
+    attack_run(smoother, dataset, whole, effort, limit=3)
+    assert bodies(run) == bodies(whole)
+
+
+def test_certificates_that_claim_too_much_give_exit_status_one(run: Path) -> None:
+    """The stored radii, multiplied by 200."""
+    with sqlite3.connect(run / RESULTS) as db:
+        for index, body in db.execute("SELECT idx, body FROM records").fetchall():
+            row = json.loads(body)
+            row["region_radius"] *= 200
+            db.execute("UPDATE records SET body = ? WHERE idx = ?", (json.dumps(row), index))
+    status, out = attack(str(run), *QUICK, "--json")
+    [row] = json.loads(out)
+    assert row["violated"] > row["allowance"]
+    assert row["nearest"] < 1.0
+    assert status == 1
+
+
+def test_another_model_is_refused(run: Path, tmp_path: Path) -> None:
+    other = weights(tmp_path / "other.safetensors", 1)
+    with pytest.raises(SmoothcertError, match="not what .* certified \\(model: "):
+        attack(str(run), *QUICK, "--model", str(other))
+
+
+def test_what_cannot_be_attacked_is_explained(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(SmoothcertError, match="is not a run"):
+        attack(str(tmp_path), *QUICK)
+    with pytest.raises(SmoothcertError, match="each once and not 1"):
+        attack(str(run), "--beyond", "1,2")
+    with pytest.raises(SmoothcertError, match="no memory at"):
+        attack(str(run), *QUICK, "--memory", str(tmp_path / "none.sqlite"))
+    change = "UPDATE records SET body = json_set(body, '$.label', null)"
+    with sqlite3.connect(run / RESULTS) as db:
+        db.execute("UPDATE records SET body = json_set(body, '$.soundness', 'memory')")
+    with pytest.raises(SmoothcertError, match="but no memory; give its file"):
+        attack(str(run), *QUICK)
+    with sqlite3.connect(run / RESULTS) as db:
+        db.execute(change)
+    with pytest.raises(SmoothcertError, match="holds no certificates"):
+        attack(str(run), *QUICK)
+    with sqlite3.connect(run / RESULTS) as db:
+        db.execute("DELETE FROM facts WHERE name = 'notes'")
+    with pytest.raises(SmoothcertError, match="does not say how it was certified"):
+        attack(str(run), *QUICK)

@@ -1,0 +1,164 @@
+"""The verdict: its exact error, its power, and who counts as a rival."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binom
+
+import smoothcert as sc
+from smoothcert.attacks.check import attack
+from smoothcert.attacks.verdict import broken, declared, judge
+from smoothcert.attacks.victim import Victim
+from smoothcert.findings import Attempt, Finding, allowance, worst_of
+from smoothcert.maths.sequential import crossing_probability, looks
+from smoothcert.polling import Pollster
+from smoothcert.seeds import Stage
+from smoothcert.testing.problems import HalfSpace
+
+
+def error(p: float, votes: int, alpha: float, rule=declared) -> float:
+    """The exact probability that a rival with this share of the votes is declared ahead at one of the looks."""
+    times = looks(votes, first=200, number=12, multiple=200)
+
+    def first(look: int) -> int:
+        """The fewest votes for the rival that are enough at this look, if it had none before."""
+        seen = times[: look + 1]
+        rivals = np.zeros_like(seen)
+        for rivals[-1] in range(int(seen[-1]) // 2, int(seen[-1]) + 1):
+            if rule(seen - rivals, rivals, times, alpha):
+                return int(rivals[-1])
+        return int(seen[-1]) + 1
+
+    return crossing_probability(p, times, [first(look) for look in range(len(times))])
+
+
+def test_a_tie_is_called_broken_with_probability_below_alpha() -> None:
+    assert 0.3e-3 < error(0.5, 20_000, 0.001) < 0.001
+
+    def unsplit(ours, rivals, times, alpha):
+        return any(broken(int(a), int(b), alpha) for a, b in zip(ours, rivals, strict=True))
+
+    assert error(0.5, 20_000, 0.001, unsplit) > 0.002  # what the looks would cost if alpha were not split
+
+
+def test_a_clear_lead_of_the_rival_is_seen() -> None:
+    assert error(0.55, 20_000, 0.001 / 8) > 0.999
+
+
+def victim_at(x: float, model) -> Victim:
+    smoother = sc.Smoother(model, sc.Noise("gaussian", 1.0), estimator="fixed", estimate=1_000)
+    region = sc.Region(np.array([x]), np.array(1.0), 1.0, 2.0)
+    certificate = sc.Certificate(1, sc.Bound(0.9, 0.001, 1000), region, sc.Soundness.GLOBAL)
+    return Victim(certificate, smoother, torch.tensor([x]), 3, None, 1.0)
+
+
+def test_probabilities_are_estimated_at_the_point_from_fresh_votes() -> None:
+    """Half-space at x = 0.5, moved by -1: Φ(-0.5) = 0.309 for the label. 2 000 votes: 5 standard errors are 0.052."""
+    victim = victim_at(0.5, HalfSpace(torch.ones(1)))
+    attempt = judge(victim, "by hand", np.array([-1.0]), votes=2_000, alpha=0.001)
+    assert attempt.violated
+    assert attempt.rival == 0
+    assert abs(attempt.p_label - 0.5 * math.erfc(0.5 / math.sqrt(2))) < 0.16  # stopped early, at 200 votes or more
+    still = judge(victim, "by hand", np.array([0.0]), votes=2_000, alpha=0.001)
+    assert not still.violated
+    assert still.margin > 0
+
+
+def test_alpha_is_shared_among_the_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And every attempt votes on draws of its own."""
+    spent, keys = [], []
+
+    def recorded(victim, name, offset, *, votes, alpha):
+        spent.append(alpha)
+        return judge(victim, name, offset, votes=votes, alpha=alpha)
+
+    def counted(self, count, number):
+        if count.stage is Stage.VERDICT:
+            keys.append((count.index, number))
+        return vote(self, count, number)
+
+    vote = Pollster.vote
+    monkeypatch.setattr("smoothcert.attacks.check.judge", recorded)
+    monkeypatch.setattr(Pollster, "vote", counted)
+    smoother = sc.Smoother(HalfSpace(torch.ones(1)), sc.Noise("gaussian", 1.0), estimator="fixed", estimate=1_000)
+    x = torch.tensor([[0.5], [0.7]])
+    found = attack(smoother.certify(x), smoother, x, times=3.0, budget=200, votes=1_000, alpha=0.01)
+    assert all(finding.violated and finding.attempts[-1].attack == "nearer" for finding in found)
+    assert sum(spent) <= 0.01 * len(x) * (1 + 1e-12)
+    assert len(set(keys)) == len(keys)
+
+
+def test_answers_that_are_not_a_number_are_a_rival() -> None:
+    def model(batch: torch.Tensor) -> torch.Tensor:
+        score = batch.flatten(1)[:, :1]
+        return torch.cat([torch.zeros_like(score), torch.where(score > 0, score, torch.nan)], dim=1)
+
+    attempt = judge(victim_at(0.5, model), "by hand", np.array([-1.0]), votes=2_000, alpha=0.001)
+    assert (attempt.violated, attempt.rival) == (True, 2)
+
+
+def finding(soundness: sc.Soundness, violated: bool, margin: float = 0.5) -> Finding:
+    attempt = Attempt("random", 0.7, 0, 0.5 + margin / 2, 0.5 - margin / 2, 200, violated)
+    return Finding(0, 1, soundness, 1.0, 1.0, math.inf, 0.001, 0.001, (attempt,), np.zeros(2))
+
+
+def test_the_allowance_is_a_binomial_quantile() -> None:
+    found = [finding(sc.Soundness.GLOBAL, False)] * 300
+    allowed = allowance(found)
+    assert binom.sf(allowed, 300, 0.002) <= 0.001 < binom.sf(allowed - 1, 300, 0.002)
+    kept = allowance([finding(sc.Soundness.MEMORY, False)] * 300)  # look-ups do not err: only the verdict may
+    assert binom.sf(kept, 300, 0.001) <= 0.001 < binom.sf(kept - 1, 300, 0.001)
+    assert allowance([]) == 0
+
+
+def test_findings_come_back_exactly() -> None:
+    one = finding(sc.Soundness.GLOBAL, True, margin=-1 / 3)
+    back = Finding.from_json(one.to_json("there"), lambda address: np.full(2, float(address == "there")))
+    assert (back.attempts, back.norm, back.soundness) == (one.attempts, math.inf, sc.Soundness.GLOBAL)
+    assert back.offset.tolist() == [1.0, 1.0]
+
+
+def test_the_worst_attempt_is_the_nearest_violation_or_the_smallest_margin() -> None:
+    far, near = (Attempt("a", gauge, 0, 0.4, 0.6, 200, True) for gauge in (0.9, 0.2))
+    held, close = (Attempt("a", 0.1, 0, p, 1 - p, 200, False) for p in (0.9, 0.6))
+    assert worst_of([held, far, near, close]) is near
+    assert worst_of([held, close]) is close
+
+
+def test_wrong_arguments_are_explained() -> None:
+    smoother = sc.Smoother(lambda b: torch.sign(b).repeat(1, 2), sc.Noise("gaussian", 1.0), estimate=1_000)
+    x = torch.tensor([[0.5]])
+    region = sc.Region(np.array([0.5]), np.array(1.0), 0.1, 2.0)
+    certificate = sc.Certificate(1, sc.Bound(0.9, 0.001, 1000), region, sc.Soundness.GLOBAL)
+    with pytest.raises(sc.SmoothcertError, match="did you mean 'square'"):
+        attack([certificate], smoother, x, attacks=["sqare"])
+    with pytest.raises(sc.SmoothcertError, match="1 certificates for 2 inputs"):
+        attack([certificate], smoother, torch.zeros(2, 1))
+    with pytest.raises(sc.SmoothcertError, match="not the center"):
+        attack([certificate], smoother, x + 1)
+    with pytest.raises(sc.SmoothcertError, match="no multiple of a radius"):
+        attack([certificate], smoother, x, times=-1.0)
+    with pytest.raises(sc.SmoothcertError, match="budget=1 must be"):
+        attack([certificate], smoother, x, budget=1)
+    with pytest.raises(sc.SmoothcertError, match="each once"):
+        attack([certificate], smoother, x, attacks=["random", "random"])
+    curved = sc.Region(np.array([0.5]), np.array(1.0), 0.1, 0.5)
+    with pytest.raises(sc.SmoothcertError, match="has no projection"):
+        attack([sc.Certificate(1, certificate.bound, curved, sc.Soundness.GLOBAL)], smoother, x)
+    abstention = sc.Certificate(None, certificate.bound, None, sc.Soundness.GLOBAL)
+    assert attack([abstention], smoother, x) == [None]
+
+
+def test_an_attack_that_needs_gradients_says_so() -> None:
+    def model(batch: torch.Tensor) -> torch.Tensor:
+        return torch.stack([batch[:, 0] <= 0, batch[:, 0] > 0], dim=1).float()
+
+    smoother = sc.Smoother(model, sc.Noise("gaussian", 1.0), estimator="fixed", estimate=1_000)
+    x = torch.tensor([[0.5]])
+    certificates = smoother.certify(x)
+    with pytest.raises(sc.SmoothcertError, match="no gradient .* use attacks without: square, decision"):
+        attack(certificates, smoother, x, attacks=["projected_gradient"])
+    [found] = attack(certificates, smoother, x, budget=200)  # by default they are left out
+    assert "projected_gradient" not in {attempt.attack for attempt in found.attempts}
