@@ -27,7 +27,7 @@ ORDER = [
     ["store"],
     ["shelf"],
     ["memory"],
-    ["recertify"],
+    ["recertify", "ways"],
     ["metrics"],
     ["report"],
     ["data"],

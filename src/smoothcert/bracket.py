@@ -168,7 +168,7 @@ def certified_radius(
     rival = _check_chances(p, upper_p)
     size = _unit_to_user(law, sigma, scale)
     lower, upper, rule = _bracket(Engines(law, dim), norm, p, upper_p, rival)
-    guess = _estimate(law, norm, dim, p, upper_p, settings, seed) * size if estimate else None
+    guess = estimate_of(law, norm, dim, p, upper_p, settings, seed) * size if estimate else None
     return Bracket(lower * size, upper * size, guess, rule)
 
 
@@ -188,9 +188,16 @@ def _bracket(engines: Engines, norm: float, p: float, upper_p: float | None, riv
     return float(best.radius[0]), upper, best.rule
 
 
-def _estimate(
-    law: Law, norm: float, dim: int, p: float, upper_p: float | None, settings: SearchSettings | None, seed: int
+def estimate_of(
+    law: Law,
+    norm: float,
+    dim: int,
+    p: float,
+    upper_p: float | None = None,
+    settings: SearchSettings | None = None,
+    seed: int = 0,
 ) -> float:
+    """UniCR's radius at unit scale, which proves nothing: Monte Carlo and a particle swarm, from the seed."""
     generator = np.random.default_rng(seed)
     draws = NumpyDraws(generator)
 

@@ -118,7 +118,7 @@ class Pollster:
     @property
     def window(self) -> int:
         """How many inputs are under way at once: enough to keep the workers busy, and many to share draws among."""
-        return 32 if self.shared_noise else self.workers + 1
+        return 64 if self.shared_noise else self.workers + 1
 
     def run(self, counts: Iterable[Count]) -> Iterator[Count]:
         """Every count, finished, in the order given; new ones are taken in as others finish."""
@@ -166,6 +166,7 @@ class Race:
         self.running: deque[Count] = deque()  # taken in and not yet handed out, in order
         self.changed = threading.Condition()
         self.exhausted = self.over = False
+        self.room = 0  # how many more counts may join those under way
         self.problem: BaseException | None = None
 
     def finished(self) -> Iterator[Count]:
@@ -187,11 +188,18 @@ class Race:
             torch.set_num_threads(before)
 
     def _take_in(self) -> bool:
-        """Take in one more count, if not enough of them are under way; was one taken?"""
+        """Take in one more count, if not enough of them are under way; was one taken?
+
+        Counts that share draws come in waves: one that joined late would need the first draws again, alone.
+        """
+        window = self.pollster.window
         with self.changed:
-            enough = sum(not count.done for count in self.running) >= self.pollster.window
-        if enough or self.exhausted:
+            under_way = sum(not count.done for count in self.running)
+        if not self.pollster.shared_noise or under_way <= window // 4:
+            self.room = window - under_way
+        if self.room <= 0 or self.exhausted:
             return False
+        self.room -= 1
         count = next(self.source, None)
         with self.changed:
             self.exhausted = count is None

@@ -71,7 +71,8 @@ def command(
 ) -> None:
     """Train a built-in model under noise, so that certifying it with the same noise is worth while.
 
-    A killed training goes on from its last epoch to the same weights.
+    A killed training goes on from its last epoch to the same weights. --sigma 0 trains without noise, for
+    certify --method hill_climb_keep_label.
     """
     path = train_model(o.settings_of(context, "train"), out)
     errors.print(f"model: {path}; certify it with: smoothcert certify --model {path} …")
@@ -82,13 +83,14 @@ def train_model(settings: Settings, out: Path) -> Path:
     import numpy as np
 
     train_data = dataset_of(settings.data.model_copy(update={"split": "train"}))
-    noise = noise_of(settings.noise, train_data)
+    silent = settings.noise.sigma == 0 and settings.noise.scale is None
+    noise = None if silent else noise_of(settings.noise, train_data)
     if train_data.classes is None:
         raise DataError(f"{train_data.name} has no labels, so nothing can be trained on it; give data with labels")
     if settings.noise.sigma is None:
         raise SettingError("training records sigma; give --sigma, the standard deviation of the noise")
     device_of(settings.train.device)
-    from smoothcert.training import BatchReport, EpochReport, TrainSettings, new_model, train
+    from smoothcert.training import BatchReport, EpochReport, Silence, TrainSettings, new_model, train
 
     indices = indices_of(settings.data, train_data)
     inputs, labels = train_data.inputs(indices), np.array(train_data.truths(indices))
@@ -118,7 +120,7 @@ def train_model(settings: Settings, out: Path) -> Path:
             inputs,
             labels,
             plan,
-            noise=noise,
+            noise=noise or Silence(),
             out=out,
             architecture=architecture,
             progress=epoch,

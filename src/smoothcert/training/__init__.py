@@ -11,10 +11,20 @@ from collections.abc import Callable
 from torch import Tensor, nn
 
 from smoothcert.training import gaussian
-from smoothcert.training.loop import TrainingNoise, new_model, train
+from smoothcert.training.loop import Silence, TrainingNoise, new_model, train
 from smoothcert.training.settings import BatchReport, EpochReport, TrainSettings
 
-__all__ = ["RECIPES", "BatchReport", "EpochReport", "Recipe", "TrainSettings", "TrainingNoise", "new_model", "train"]
+__all__ = [
+    "RECIPES",
+    "BatchReport",
+    "EpochReport",
+    "Recipe",
+    "Silence",
+    "TrainSettings",
+    "TrainingNoise",
+    "new_model",
+    "train",
+]
 
 Recipe = Callable[[nn.Module, Tensor, Tensor, Callable[[Tensor], Tensor]], Tensor]
 

@@ -33,6 +33,14 @@ class TrainingNoise(Protocol):
         """A noisy copy of the batch x, drawn from the generator."""
 
 
+class Silence:
+    """No noise: a standard classifier."""
+
+    def noisy(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        """The batch as it is."""
+        return x
+
+
 @dataclass(frozen=True, eq=False)
 class _Session:
     """What every epoch of one run shares."""
