@@ -160,7 +160,7 @@ class Divergences:
             return dim * self.heights
         # The ball also lies in the balls of larger norms, whose bound is sometimes the smaller one.
         larger = [self._bounds(wider, dim) for wider in (1.0, 2.0) if wider > norm]
-        return np.minimum.reduce([self._bounds(norm, dim), *larger])
+        return np.asarray(np.minimum.reduce([self._bounds(norm, dim), *larger]))
 
     def _bounds(self, norm: float, dim: int) -> FloatArray:
         """The bound of the module's docstring in this norm, the least over λ."""
