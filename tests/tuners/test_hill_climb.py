@@ -187,9 +187,9 @@ def test_shared_draws_give_each_input_what_it_gets_alone(start: Noise) -> None:
 
 
 def test_draws_of_different_laws_are_never_mixed() -> None:
-    """Two laws on one tensor of scales: only the law tells their shared draws apart."""
-    scale = torch.tensor(0.7, dtype=torch.float64)
-    noises = [Noise("gaussian", scale), Noise("cauchy", scale)]
+    """Two laws on one tensor of scales and one of shifts: only the law tells their shared draws apart."""
+    scale, loc = torch.tensor([0.7, 0.0], dtype=torch.float64)
+    noises = [Noise("gaussian", scale, loc), Noise("cauchy", scale, loc)]
 
     class Alternating(Tuner):
         name, reads_input = "alternating", True
