@@ -10,19 +10,20 @@ import argparse
 import math
 import time
 
-from smoothcert.bracket import certified_radius
+from smoothcert.bracket import Engines, brackets
+from smoothcert.laws import law_named
 from smoothcert.testing.laws import EXAMPLES
 
 NORMS = (0.5, 1.0, 1.5, 2.0, 3.0, math.inf)
 CHANCES = (0.51, 0.6, 0.9, 0.99, 0.999)
 
 
-def cell(law: str, norm: float, dim: int) -> str:
+def cell(engines: Engines, norm: float) -> str:
     """The worst ratio of one law in one norm and dimension."""
-    brackets = [certified_radius(law, norm, p, dim) for p in CHANCES]
-    if any(bracket.lower > bracket.upper * (1 + 1e-9) for bracket in brackets):
+    found = brackets(engines, norm, CHANCES)
+    if any(bracket.lower > bracket.upper * (1 + 1e-9) for bracket in found):
         return "CROSSED"
-    worst = max(bracket.tightness for bracket in brackets)
+    worst = max(bracket.tightness for bracket in found)
     return "exact" if worst <= 1 + 1e-6 else f"{worst:.3f}"
 
 
@@ -31,12 +32,14 @@ def main() -> None:
     parser.add_argument("--laws", nargs="+", default=list(EXAMPLES))
     parser.add_argument("--dims", nargs="+", type=int, default=[1, 2, 784, 3072, 150_528])
     arguments = parser.parse_args()
-    for dim in arguments.dims:
-        began = time.perf_counter()
-        print(f"\ndim {dim}\n\n| law | " + " | ".join(f"l{norm:g}" for norm in NORMS) + " |\n" + "|---" * 7 + "|")
-        for law in arguments.laws:
-            print(f"| {law} | " + " | ".join(cell(law, norm, dim) for norm in NORMS) + " |", flush=True)
-        print(f"\n{time.perf_counter() - began:.0f} s")
+    print("| law | dim | " + " | ".join(f"l{norm:g}" for norm in NORMS) + " | CPU |\n" + "|---" * 9 + "|")
+    for law in arguments.laws:
+        flips: dict[tuple[int, float, float | None], float] = {}
+        for dim in arguments.dims:
+            began = time.process_time()
+            engines = Engines(law_named(law), dim, flips)
+            row = " | ".join(cell(engines, norm) for norm in NORMS)
+            print(f"| {law} | {dim} | {row} | {time.process_time() - began:.1f} s |", flush=True)
 
 
 if __name__ == "__main__":

@@ -188,6 +188,22 @@ class TestJourney:
         assert "there is no input of class" in notes
         assert not (folder / "b").exists()
 
+    def test_a_classifier_trained_without_noise(self, cli: Cli, folder: Path) -> None:
+        cli("train", "--model", "mlp", "--sigma", 0, "--epochs", 1, "--limit", 200, "--out", "net")
+        start = (
+            "--noise",
+            "generalized_normal:beta=2",
+            "--sigma",
+            0.35,
+            "--norm",
+            1,
+            "--method",
+            "hill_climb_keep_label",
+        )
+        cli("certify", "--model", "net/model.safetensors", *start, "-n", 200, "--limit", 2, "--out", "r")
+        rows = json.loads(cli("report", "r", "--json")[0])
+        assert (rows[0]["inputs"], rows[0]["label"]) == (2, "frozen")
+
     def test_anisotropic_noise_and_arrays_without_labels(self, cli: Cli, model: Path, folder: Path) -> None:
         np.save(folder / "scale.npy", np.linspace(0.1, 0.5, 784).reshape(1, 28, 28))
         np.savez(folder / "mine.npz", x=np.zeros((2, 1, 28, 28), dtype=np.float32))

@@ -28,7 +28,7 @@ ORDER = [
     ["shelf"],
     ["memory"],
     ["settling"],
-    ["recertify"],
+    ["recertify", "ways"],
     ["metrics"],
     ["report"],
     ["data"],

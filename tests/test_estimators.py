@@ -1,5 +1,7 @@
 """Estimators as the smoother uses them: what they claim after stopping, when they stop, and what they refuse."""
 
+import time
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ from smoothcert.errors import SettingError
 from smoothcert.estimators import Plan, Target, estimator_for
 from smoothcert.laws import law_named
 from smoothcert.maths.intervals import lower_bound
+from smoothcert.polling import Count, Pollster
 from smoothcert.radius import probability_for, proved_radius
 from smoothcert.votes import Votes
 
@@ -193,6 +196,24 @@ class TestEngine:
         assert len(lowers) == 1
         own = sc.Smoother(model, sc.Noise.isotropic("gaussian", 0.5), estimator="fixed", estimate=1_000)
         assert len({certificate.bound.lower for certificate in own.certify(x)}) > 1
+
+    def test_shared_draws_are_made_once_for_many_inputs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """160 inputs in waves of up to 64, 6 blocks each: about 24 draws, and 960 if each input made its own."""
+        drawn, fresh = [], Pollster._fresh
+
+        def counted(self: Pollster, count: Count, number: int, index: int) -> torch.Tensor:
+            drawn.append(number)
+            return fresh(self, count, number, index)
+
+        def slow(batch: torch.Tensor) -> torch.Tensor:
+            time.sleep(0.0005)  # as long as other inputs need to be taken in
+            return torch.stack([batch[:, 0], -batch[:, 0]], dim=1)
+
+        monkeypatch.setattr(Pollster, "_fresh", counted)
+        noise = sc.Noise.isotropic("gaussian", 0.5)
+        smoother = sc.Smoother(slow, noise, estimator="fixed", estimate=1_000, shared_noise=True, workers=1)
+        smoother.certify(torch.zeros(160, 6))
+        assert len(drawn) < 100, f"{len(drawn)} draws"
 
     def test_a_model_that_breaks_stops_everything(self) -> None:
         calls = []

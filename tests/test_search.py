@@ -92,7 +92,11 @@ def test_a_killed_search_goes_on_to_the_same_table(whole: tuple[Path, list[Row]]
 def test_the_table_says_what_the_scores_rest_on(whole: tuple[Path, list[Row]]) -> None:
     out, rows = whole
     lines = (out / TABLE).read_text().splitlines()
-    assert lines[0].split(",")[:5] == ["law", "beta", "norm", "robustness_score", "r_max"]
+    names = ["law", "beta", "norm", "robustness_score", "r_max", "upper", "estimate"]
+    assert lines[0].split(",")[:7] == names
+    assert all(row.upper is not None and row.upper.value >= row.score.value - 1e-12 for row in rows)
+    assert {row.upper.soundness.value for row in rows if row.upper} == {"estimate"}
+    assert {row.estimate for row in rows} == {None}  # not asked for
     assert len(lines) == 1 + 2 * 2
     assert {(row.score.soundness.value, row.shared_noise, row.trials) for row in rows} == {("global", True, 200)}
     assert {row.score.classifiers for row in rows} == {2}

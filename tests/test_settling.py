@@ -126,10 +126,10 @@ def test_an_interrupted_run_equals_an_unbroken_one(where: str, tmp_path: Path, m
     original = SqliteStore.append
     for stop in (0, 4, 5, 17):
 
-        def broken(store: SqliteStore, record: Record, seconds: float, stop: int = stop, **more: object) -> None:
+        def broken(store: SqliteStore, record: Record, *more: object, stop: int = stop) -> None:
             if record.index == stop:
                 raise KeyboardInterrupt
-            original(store, record, seconds, **more)
+            original(store, record, *more)  # type: ignore[arg-type]
 
         monkeypatch.setattr(SqliteStore, "append", broken)
         with pytest.raises(KeyboardInterrupt):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from smoothcert.errors import SettingError
 from smoothcert.laws import Law, NumpyDraws, law_named
@@ -48,10 +49,11 @@ class Candidate:
 
 
 class Engines:
-    """Everything that is known about one law in one dimension, computed once."""
+    """Everything that is known about one law in one dimension, computed once; ``flips`` may be shared between dimensions."""
 
-    def __init__(self, law: Law, dim: int) -> None:
+    def __init__(self, law: Law, dim: int, flips: dict[tuple[int, float, float | None], float] | None = None) -> None:
         self.law, self.dim = law, dim
+        self.flips = {} if flips is None else flips
 
     @cached_property
     def _one(self) -> Growth:
@@ -167,30 +169,56 @@ def certified_radius(
     check_request(law, norm, dim)
     rival = _check_chances(p, upper_p)
     size = _unit_to_user(law, sigma, scale)
-    lower, upper, rule = _bracket(Engines(law, dim), norm, p, upper_p, rival)
-    guess = _estimate(law, norm, dim, p, upper_p, settings, seed) * size if estimate else None
-    return Bracket(lower * size, upper * size, guess, rule)
+    [found] = _brackets(Engines(law, dim), norm, np.array([p]), np.array([rival]), upper_p)
+    guess = estimate_of(law, norm, dim, p, upper_p, settings, seed) * size if estimate else None
+    return Bracket(found.lower * size, found.upper * size, guess, found.rule)
 
 
-def _bracket(engines: Engines, norm: float, p: float, upper_p: float | None, rival: float) -> tuple[float, float, str]:
-    """lower, upper and the rule, at unit scale."""
-    first, second = np.array([p]), np.array([rival])
+def brackets(engines: Engines, norm: float, chances: ArrayLike) -> list[Bracket]:
+    """The brackets at unit scale for many probabilities, one class bounded; what they share is computed once.
+
+    >>> [round(found.lower, 3) for found in brackets(Engines(law_named("laplace"), 10), 1, [0.6, 0.9])]
+    [0.223, 1.609]
+    """
+    check_request(engines.law, norm, engines.dim)
+    first = np.asarray(chances, dtype=float)
+    for p in first.tolist():
+        _check_chances(p, None)
+    return _brackets(engines, norm, first, 1.0 - first, None)
+
+
+def _brackets(
+    engines: Engines, norm: float, first: FloatArray, second: FloatArray, upper_p: float | None
+) -> list[Bracket]:
+    """The best proved radius and the upper one for each pair of probabilities, at unit scale."""
     exact = engines.tight(norm, first, second)
     if exact is not None:
-        return float(exact.radius[0]), float(exact.radius[0]), exact.rule
-    found = [*engines.cheap(norm, first, second), Candidate("nothing proved", np.zeros(1))]
-    best = max(found, key=lambda each: float(each.radius[0]))
-    if not engines.law.independent:
-        return float(best.radius[0]), math.inf, best.rule
-    upper, _ = upper_radius(engines.law, norm, engines.dim, p, upper_p, enough=float(best.radius[0]))
-    if float(best.radius[0]) < 0.999 * upper:
-        best = max(best, engines.renyi(norm, first, second, upper), key=lambda each: float(each.radius[0]))
-    return float(best.radius[0]), upper, best.rule
+        return [Bracket(radius, radius, None, exact.rule) for radius in exact.radius.tolist()]
+    found = [Candidate("nothing proved", np.zeros(first.size)), *engines.cheap(norm, first, second)]
+    best = np.max([each.radius for each in found], axis=0)
+    upper = np.full(first.size, math.inf)
+    if engines.law.independent:
+        for at, p in enumerate(first.tolist()):
+            upper[at], _ = upper_radius(
+                engines.law, norm, engines.dim, p, upper_p, enough=float(best[at]), flips=engines.flips
+            )
+        if np.any(best < 0.999 * upper):
+            found.append(engines.renyi(norm, first, second, float(upper.max())))
+    stacked = np.stack([each.radius for each in found])
+    which, lower = stacked.argmax(axis=0), stacked.max(axis=0)
+    return [Bracket(float(lower[at]), float(upper[at]), None, found[which[at]].rule) for at in range(first.size)]
 
 
-def _estimate(
-    law: Law, norm: float, dim: int, p: float, upper_p: float | None, settings: SearchSettings | None, seed: int
+def estimate_of(
+    law: Law,
+    norm: float,
+    dim: int,
+    p: float,
+    upper_p: float | None = None,
+    settings: SearchSettings | None = None,
+    seed: int = 0,
 ) -> float:
+    """UniCR's radius at unit scale, which proves nothing: Monte Carlo and a particle swarm, from the seed."""
     generator = np.random.default_rng(seed)
     draws = NumpyDraws(generator)
 

@@ -173,7 +173,7 @@ class Race:
         self.running: deque[Count] = deque()  # taken in and not yet handed out, in order
         self.changed = threading.Condition()
         self.exhausted = self.over = False
-        self.filling = True
+        self.room = 0  # how many more counts may join those under way
         self.problem: BaseException | None = None
 
     def finished(self) -> Iterator[Count]:
@@ -197,14 +197,16 @@ class Race:
     def _take_in(self) -> bool:
         """Take in one more count, if not enough of them are under way; was one taken?
 
-        Where inputs share draws they are taken in by the half window, so that many begin together and stay in step.
+        Counts that share draws come in waves: one that joined late would need the first draws again, alone.
         """
         window = self.pollster.window
         with self.changed:
-            waiting = sum(not count.done for count in self.running)
-        self.filling = waiting < (window if self.filling or not self.pollster.shared_noise else window // 2)
-        if self.exhausted or not self.filling:
+            under_way = sum(not count.done for count in self.running)
+        if not self.pollster.shared_noise or under_way <= window // 4:
+            self.room = window - under_way
+        if self.room <= 0 or self.exhausted:
             return False
+        self.room -= 1
         count = next(self.source, None)
         with self.changed:
             self.exhausted = count is None

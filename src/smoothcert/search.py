@@ -13,6 +13,7 @@ from __future__ import annotations
 import csv
 import inspect
 import io
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,17 +24,20 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from rich.table import Table
 
+from smoothcert.certificates import Soundness
 from smoothcert.errors import RunError, SettingError, look_up
 from smoothcert.files import write_atomically
 from smoothcert.laws import LAWS, law_named
 from smoothcert.laws.base import written
 from smoothcert.maths.geometry import round_down
+from smoothcert.maths.intervals import lower_bound
 from smoothcert.metrics.score import Score, robustness_score
 from smoothcert.radius import check_norm
 from smoothcert.recertify import judge_again, plan_of
 from smoothcert.records import Record
 from smoothcert.report.figures import COLOURS, STYLE, STYLES
 from smoothcert.store import open_run
+from smoothcert.ways import Estimates, reread, upper_radii
 
 TABLE, PICTURE = "table.csv", "scores.png"
 
@@ -98,11 +102,17 @@ class Grid:
 
 @dataclass(frozen=True)
 class Row:
-    """The robustness score of one law in one norm, and the votes behind it."""
+    """The robustness score of one law in one norm, and the votes behind it.
+
+    ``upper`` is the score if every radius were the largest that its probability allows, ``estimate`` the score of UniCR's
+    radii; neither is certified. None where they were not asked for, or are not known.
+    """
 
     law: str
     value: float
     score: Score
+    upper: Score | None
+    estimate: Score | None
     sigmas: tuple[float, ...]
     inputs: int
     trials: int
@@ -117,43 +127,70 @@ def search(
     *,
     train: Callable[[Point, Path], Path],
     certify: Callable[[Point, Path, Path], object],
+    estimates: int = 0,
 ) -> list[Row]:
     """Train and certify every point under ``out``, then score every law in every norm; writes table.csv and scores.png.
 
     ``train(point, folder)`` returns the weights that ``certify(point, weights, folder)`` makes a run of, in the first of
     the norms and with at least the inputs of ``indices``, over which the scores are taken. Both go on where they stopped when they are called again, and so does the search, to the same table.
+    ``estimates`` adds the score of UniCR's estimate, computed at so many probabilities for each law and norm.
     """
     for point in grid.points:
         weights = train(point, out / "models" / point.folder)
         certify(point, weights, out / "runs" / point.folder)
-    rows = scored(grid, indices, out)
+    rows = scored(grid, indices, out, estimates)
     write_atomically(out / TABLE, to_csv(grid, rows))
     draw_scores(grid, rows, out / PICTURE)
     return rows
 
 
-def scored(grid: Grid, indices: Sequence[int], out: Path) -> list[Row]:
+def scored(grid: Grid, indices: Sequence[int], out: Path, estimates: int = 0) -> list[Row]:
     """The rows of the table from the runs under ``out``: law by law, norm by norm."""
     rows = []
     for position, norm in enumerate(grid.norms):
         runs = {point: at_norm(out / "runs" / point.folder, norm, indices) for point in grid.points}
-        largest = max(record.radius for records in runs.values() for record in records)
+        others = {point: _other_ways(point, runs[point], out, estimates) for point in grid.points}
+        read = [*runs.values(), *(records for pair in others.values() for records in pair if records is not None)]
+        largest = max((record.radius for records in read for record in records if record.radius < math.inf), default=0)
         r_max = grid.r_max[position] if grid.r_max else largest or 1.0
         for value in grid.values:
-            own = [runs[Point(grid.law_at(value), sigma)] for sigma in grid.sigmas]
-            rows.append(_row(grid, value, robustness_score(own, r_max), own[0], out))
+            points = [Point(grid.law_at(value), sigma) for sigma in grid.sigmas]
+            ways = [[runs[point] for point in points], *zip(*(others[point] for point in points), strict=True)]
+            scores = [None if None in way else robustness_score(way, r_max) for way in ways]
+            rows.append(_row(grid, value, scores, len(runs[points[0]]), out))
     return sorted(rows, key=lambda row: grid.values.index(row.value))
 
 
-def _row(grid: Grid, value: float, score: Score, records: Sequence[Record], out: Path) -> Row:
+def _other_ways(
+    point: Point, records: Sequence[Record], out: Path, estimates: int
+) -> tuple[list[Record] | None, list[Record] | None]:
+    """The records read as the upper radius and as UniCR's estimate, which are known for one class bounded."""
+    if not law_named(point.law).independent or any(record.upper is not None for record in records):
+        return None, None
+    with open_run(out / "runs" / point.folder) as store:
+        facts = store.facts()
+    norm, dim = records[0].norm, math.prod(facts["shape"])
+    upper = reread(records, upper_radii(point.law, norm, dim))
+    if not estimates:
+        return upper, None
+    votes = facts["configuration"]["trials"]
+    highest = float(lower_bound(votes, votes, facts["configuration"]["alpha"]))
+    return upper, reread(records, Estimates(out / "estimates", estimates, highest).radii(point.law, norm, dim))
+
+
+def _row(grid: Grid, value: float, scores: Sequence[Score | None], inputs: int, out: Path) -> Row:
     with open_run(out / "runs" / Point(grid.law_at(value), grid.sigmas[0]).folder) as store:
         configuration = store.facts()["configuration"]
+    score, upper, estimate = scores
+    assert score is not None
     return Row(
         law=grid.law_at(value),
         value=value,
         score=score,
+        upper=upper,
+        estimate=estimate,
         sigmas=grid.sigmas,
-        inputs=len(records),
+        inputs=inputs,
         trials=configuration["trials"],
         alpha=configuration["alpha"],
         shared_noise=configuration["shared_noise"],
@@ -188,27 +225,29 @@ def to_csv(grid: Grid, rows: Sequence[Row]) -> bytes:
     """One line per law and norm, numbers exact."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    names = ("law", grid.parameter, "norm", "robustness_score", "r_max", "sigmas", "label")
+    names = ("law", grid.parameter, "norm", "robustness_score", "r_max", "upper", "estimate", "sigmas", "label")
     writer.writerow((*names, "inputs", "trials", "alpha", "shared_noise"))
     for row in rows:
         score, sigmas = row.score, " ".join(map(written, row.sigmas))
-        numbers = (row.value, score.norm, score.value, score.largest, sigmas, score.soundness.value)
+        others = ("" if other is None else other.value for other in (row.upper, row.estimate))
+        numbers = (row.value, score.norm, score.value, score.largest, *others, sigmas, score.soundness.value)
         writer.writerow((row.law, *numbers, row.inputs, row.trials, row.alpha, row.shared_noise))
     return text.getvalue().encode()
 
 
 def table(grid: Grid, rows: Sequence[Row]) -> Table:
-    """The scores for people, rounded down, the best of each norm in bold."""
+    """The scores for people: proved, rounded down, the best of each norm in bold; the most it could be; UniCR's estimate."""
     first, best = rows[0], best_of(rows)
     sigmas = ", ".join(map(written, grid.sigmas))
     result = Table(title=f"robustness score of {grid.law}, envelope over sigma = {sigmas}")
     result.add_column(grid.parameter, justify="right")
     for norm, row in best.items():
-        result.add_column(f"l{norm:g}, to R_max = {row.score.largest:.4g}", justify="right")
+        others = "" if row.upper is None else " … upper" if row.estimate is None else " … upper ~ UniCR's"
+        result.add_column(f"l{norm:g}{others}, to R_max = {row.score.largest:.4g}", justify="right")
     result.add_column("label")
     for value in grid.values:
         own = [row for row in rows if row.value == value]
-        cells = [round_down(row.score.value, 4) for row in own]
+        cells = [_cell(row) for row in own]
         marked = [
             f"[bold]{cell}[/bold]" if row in best.values() else cell for cell, row in zip(cells, own, strict=True)
         ]
@@ -219,6 +258,14 @@ def table(grid: Grid, rows: Sequence[Row]) -> Table:
         f"a score is the envelope of {len(grid.sigmas)} classifiers"
     )
     return result
+
+
+def _cell(row: Row) -> str:
+    """The proved score, and what was read otherwise from the same votes: 1.0052 … 1.0101 ~ 1.02."""
+    text = round_down(row.score.value, 4)
+    if row.upper is not None:
+        text += f" … {round_down(-row.upper.value, 4).removeprefix('-')}"  # away from zero: up
+    return text if row.estimate is None else f"{text} ~ {row.estimate.value:.4g}"
 
 
 def draw_scores(grid: Grid, rows: Sequence[Row], path: Path) -> Path:
@@ -239,6 +286,13 @@ def draw_scores(grid: Grid, rows: Sequence[Row], path: Path) -> Path:
                 linestyle=STYLES[label],
                 label=f"envelope over sigma = {', '.join(map(written, grid.sigmas))} [{label.value}]",
             )
+            for other, name in (("upper", "no more than"), ("estimate", "UniCR's estimate")):
+                read = [getattr(row, other) for row in own]
+                if None not in read:
+                    values = np.array([score.value for score in read])[order]
+                    heights = np.maximum(heights, values)
+                    style = {"color": "grey", "linestyle": STYLES[Soundness.ESTIMATE], "marker": "v^"[other == "upper"]}
+                    panel.plot(np.array(grid.values)[order], values, label=name, linewidth=1, markersize=4, **style)
             panel.set(xlabel=grid.parameter, title=f"{grid.law}, l{norm:g}, to R_max = {own[0].score.largest:.4g}")
             panel.set_ylim(0, 1.08 * float(heights.max()) or 1.0)
             panel.legend(fontsize=9)

@@ -79,7 +79,12 @@ class TorchDraws:
 
     def gamma(self, shape: tuple[int, ...], k: float) -> Tensor:
         """Independent numbers with density x^(k-1) exp(-x) / Γ(k)."""
-        return torch._standard_gamma(self._empty(shape).fill_(k), generator=self.generator)
+        if self.device.type != "cpu":
+            return torch._standard_gamma(self._empty(shape).fill_(k), generator=self.generator)
+        # Measured per number on one core: torch 85 ns, numpy 34.
+        key = torch.randint(2**62, (4,), generator=self.generator).tolist()
+        numbers = np.random.Generator(np.random.SFC64(key)).standard_gamma(k, shape)
+        return torch.from_numpy(numbers).to(self.dtype)
 
     def signs(self, shape: tuple[int, ...]) -> Tensor:
         """Independent fair signs."""

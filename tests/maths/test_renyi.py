@@ -112,3 +112,12 @@ def test_a_heavy_tail_is_not_lost() -> None:
 def test_two_classes_allow_more_than_one() -> None:
     found = Divergences.of(law_named("gaussian"), 10, 4.0)
     assert float(found.radius(2, 10, 0.6, 0.2)) > float(found.radius(2, 10, 0.6))
+
+
+@pytest.mark.parametrize("spec", ["generalized_normal:beta=0.75", "generalized_normal:beta=3"])
+def test_a_smaller_norm_never_certifies_less(spec: str) -> None:
+    """The l_p ball lies inside the l1 and the l2 ball for p below, with the same radius."""
+    found = Divergences.of(law_named(spec), 784, 12.0)
+    radii = {norm: found.radius(norm, 784, CHANCES) for norm in (0.5, 1, 1.5, 2)}
+    for smaller, larger in ((0.5, 1), (0.5, 2), (1, 2), (1.5, 2)):
+        assert np.all(radii[smaller] >= radii[larger])

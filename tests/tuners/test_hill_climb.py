@@ -1,7 +1,7 @@
 """Hill climbing: larger certificates that are still true, from draws that never certify, whoever shares the batch."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,8 @@ from smoothcert.seeds import Stage
 from smoothcert.smoother import Batch, Smoother
 from smoothcert.store import open_run
 from smoothcert.testing.problems import HalfSpace
-from smoothcert.tuners import TUNERS, HillClimb
+from smoothcert.tuners import TUNERS, HillClimb, Tuner
+from smoothcert.tuners.hill_climb import Separate
 
 DIM = 12
 AXIS = torch.eye(DIM)[5]
@@ -173,12 +174,36 @@ def test_scales_and_centres_per_coordinate_are_kept_in_proportion() -> None:
         chosen.row(0, (DIM,), 3)
 
 
-def test_shared_draws_serve_one_law_only() -> None:
-    settings = {"estimate": 1_000, "shared_noise": True, "tuner": HillClimb(votes=100)}
-    assert Smoother(HalfSpace(AXIS), GAUSSIAN, **settings).certify(planes(2, 1, 2))[0].radius > 0  # type: ignore[arg-type]
-    shaped = Smoother(HalfSpace(AXIS), Noise("generalized_normal:beta=2", 0.7), norm=1, **settings)  # type: ignore[arg-type]
-    with pytest.raises(SettingError, match="cannot be shared"):
-        shaped.certify(planes(2, 1, 2))
+@pytest.mark.parametrize("start", [GAUSSIAN, Noise("generalized_normal:beta=2", 0.7)], ids=["scale", "scale and shape"])
+def test_shared_draws_give_each_input_what_it_gets_alone(start: Noise) -> None:
+    """Inputs that share a batch climb to different noises; each is voted on under its own, from the shared numbers."""
+    settings = {"norm": 1, "estimate": 1_000, "shared_noise": True, "tuner": HillClimb(votes=100)}
+    x = planes(4, 0.3, 3)
+    together = Smoother(HalfSpace(AXIS), start, **settings).certify(x)  # type: ignore[arg-type]
+    assert len({certificate.radius for certificate in together}) > 1
+    for at in range(4):
+        alone = Smoother(HalfSpace(AXIS), start, **settings).certify(x[at : at + 1], first_index=at)[0]  # type: ignore[arg-type]
+        assert (alone.radius, alone.bound) == (together[at].radius, together[at].bound)
+
+
+def test_draws_of_different_laws_are_never_mixed() -> None:
+    """Two laws on one tensor of scales and one of shifts: only the law tells their shared draws apart."""
+    scale, loc = torch.tensor([0.7, 0.0], dtype=torch.float64)
+    noises = [Noise("gaussian", scale, loc), Noise("cauchy", scale, loc)]
+
+    class Alternating(Tuner):
+        name, reads_input = "alternating", True
+
+        def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
+            return Separate(noises * (len(x) // 2), x.ndim - 1)
+
+    settings = {"norm": 1, "estimate": 1_000, "estimator": "fixed", "shared_noise": True}
+    x = planes(1, 1, 1).expand(4, DIM)
+    mixed = Smoother(HalfSpace(AXIS), GAUSSIAN, tuner=Alternating(), **settings).certify(x)  # type: ignore[arg-type]
+    for at in range(4):
+        own = Smoother(HalfSpace(AXIS), noises[at % 2], **settings).certify(x[:1])[0]  # type: ignore[arg-type]
+        assert mixed[at].bound == own.bound
+    assert mixed[0].bound != mixed[1].bound
 
 
 def test_a_bounded_runner_up_stays_with_laws_that_have_a_theorem() -> None:

@@ -51,6 +51,14 @@ def command(
         int, typer.Option("--estimate", "-n", help="Votes per input, all of them cast.", rich_help_panel=o.VOTES)
     ] = 1000,
     alpha: o.Alpha = None,
+    estimates: Annotated[
+        int,
+        typer.Option(
+            help="Score UniCR's estimate too, from so many probabilities per law and norm (seconds each).",
+            rich_help_panel=o.VOTES,
+            min=0,
+        ),
+    ] = 0,
     shared_noise: Annotated[
         bool,
         typer.Option(
@@ -67,8 +75,8 @@ def command(
 ) -> None:
     """Search the parameter of a law: train and certify a classifier for each value and sigma, and compare scores.
 
-    The score is the area under the certified accuracy, the best sigma at each radius (UniCR's C-OPT). One set of votes
-    serves all norms. Ctrl-C or a crash loses nothing: the same command goes on where it stopped, to the same table.
+    The score is the area under the certified accuracy, the best sigma at each radius (UniCR's C-OPT); beside it the
+    score of the radii that nothing can exceed, and of UniCR's estimate if asked for. One set of votes serves all norms. Ctrl-C or a crash loses nothing: the same command goes on where it stopped, to the same table.
     """
     from smoothcert.search import PICTURE, TABLE, Grid, Point, best_of, search, table
 
@@ -115,7 +123,8 @@ def command(
         certify_run(read_settings(None, own, assign or ()), folder, note=o.command_line(), title=folder.name)
 
     section = read_settings(None, shared | {"data.limit": limit}, assign or ()).data
-    rows = search(asked, indices_of(section, dataset_of(section)), out, train=train, certify=certify)
+    indices = indices_of(section, dataset_of(section))
+    rows = search(asked, indices, out, train=train, certify=certify, estimates=estimates)
     output.print(table(asked, rows))
     for norm, row in best_of(rows).items():
         errors.print(f"best in l{norm:g}: {row.law}", highlight=False)

@@ -149,7 +149,8 @@ def command(
 ) -> None:
     """Train a built-in model under noise, so that certifying it with the same noise is worth while.
 
-    A killed training goes on from its last epoch to the same weights.
+    A killed training goes on from its last epoch to the same weights. --sigma 0 trains without noise, for
+    certify --method hill_climb_keep_label.
     """
     path = train_model(o.settings_of(context, "train"), out)
     errors.print(f"model: {path}; certify it with: smoothcert certify --model {path} …")
@@ -160,7 +161,8 @@ def train_model(settings: Settings, out: Path) -> Path:
     import numpy as np
 
     train_data = dataset_of(settings.data.model_copy(update={"split": "train"}))
-    noise = noise_of(settings.noise, train_data)
+    silent = settings.noise.sigma == 0 and settings.noise.scale is None
+    noise = None if silent else noise_of(settings.noise, train_data)
     if train_data.classes is None:
         raise DataError(f"{train_data.name} has no labels, so nothing can be trained on it; give data with labels")
     device_of(settings.train.device)
@@ -170,6 +172,8 @@ def train_model(settings: Settings, out: Path) -> Path:
     from smoothcert.training.logs import tensorboard_log
 
     section = settings.train.model_dump(exclude={"validation", "tensorboard"})
+    if silent and "recipe" not in settings.train.model_fields_set:
+        section["recipe"] = "gaussian"  # without noise it is plain cross-entropy
     train, plan, shaped = shaped_training(
         settings.generator,
         TrainSettings(**section, law=settings.noise.law, sigma=settings.noise.sigma),

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def shaped_training(
-    settings: GeneratorSettings, plan: TrainSettings, noise: Noise, shape: Sequence[int]
-) -> tuple[Callable[..., Path], TrainSettings, Noise]:
+    settings: GeneratorSettings, plan: TrainSettings, noise: Noise | None, shape: Sequence[int]
+) -> tuple[Callable[..., Path], TrainSettings, Noise | None]:
     """Plain training if no shape was asked for; else under a pattern or a learned generator, or with one to be learned."""
     from smoothcert.training import Learned, UcanSettings, train, train_jointly
     from smoothcert.tuners.generators import DATASET, PER_INPUT
@@ -30,10 +30,15 @@ def shaped_training(
         raise SettingError(
             f"--pattern {settings.pattern} and --generator {source} both shape the noise; give one of them"
         )
+    if source is None and settings.pattern is None:
+        return train, plan, noise
+    if noise is None:
+        raise SettingError(
+            "--sigma 0 leaves no noise to be shaped; give --sigma above 0, or no --pattern and --generator"
+        )
     if settings.pattern is not None:
         return train, plan, Pattern(settings.pattern).maps(shape).on(noise)
-    if source is None:
-        return train, plan, noise
+    assert source is not None
     if source in (DATASET, PER_INPUT):
         own = settings.model_dump(exclude={"source", "pattern"})
         unset = plan.recipe == TrainSection.model_fields["recipe"].default

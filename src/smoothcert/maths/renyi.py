@@ -158,6 +158,12 @@ class Divergences:
         """An upper bound on the divergence of every shift in the l_norm ball, (orders, shifts) by its radius."""
         if math.isinf(norm) or dim == 1:
             return dim * self.heights
+        # The ball also lies in the balls of larger norms, whose bound is sometimes the smaller one.
+        larger = [self._bounds(wider, dim) for wider in (1.0, 2.0) if wider > norm]
+        return np.asarray(np.minimum.reduce([self._bounds(norm, dim), *larger]))
+
+    def _bounds(self, norm: float, dim: int) -> FloatArray:
+        """The bound of the module's docstring in this norm, the least over λ."""
         found = np.full(self.heights.shape, np.inf)
         powers = self.shifts**norm
         last = np.append(0.0, powers[:-1])  # between two grid points: H at the next, t^p at the last

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from smoothcert.errors import RunError
+from smoothcert.laws import law_named
 from smoothcert.models.architecture import Architecture
 from smoothcert.models.weights import save_weights
 from smoothcert.noise import Noise
@@ -44,13 +45,16 @@ class _Session:
     validation: Examples | None
     settings: TrainSettings
     recipe: Recipe
-    noise: Noise
+    noise: Noise | None  # None: no noise
     factors: Tensor  # on the scale of each training input; all 1 unless training is data-dependent
     device: torch.device
     batch_progress: Callable[[BatchReport], None] | None
 
     def noising(self, x: Tensor, chance: torch.Generator) -> Noising:
         """The noise of a batch: the generator's where there is one, else the one that was given."""
+        if self.noise is None:
+            nothing = torch.zeros((), device=x.device, dtype=x.dtype)
+            return Noising(law_named("gaussian"), nothing, nothing, chance)
         if self.generator is not None:
             scale, loc = self.generator(x)
         else:
@@ -75,7 +79,7 @@ def train(
     labels: NDArray[Any],
     settings: TrainSettings,
     *,
-    noise: Noise,
+    noise: Noise | None,
     out: Path,
     architecture: Mapping[str, Any],
     generator: NoiseGenerator | None = None,

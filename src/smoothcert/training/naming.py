@@ -17,7 +17,7 @@ from smoothcert.training.settings import TrainSettings
 def run_of(
     settings: TrainSettings,
     recipe: Recipe,
-    noise: Noise,
+    noise: Noise | None,
     shape: Architecture,
     data: Examples,
     validation: Examples | None,
@@ -34,7 +34,7 @@ def run_of(
 
 
 def metadata_of(
-    settings: TrainSettings, recipe: Recipe, noise: Noise, shape: Architecture, done: Progress
+    settings: TrainSettings, recipe: Recipe, noise: Noise | None, shape: Architecture, done: Progress
 ) -> dict[str, str]:
     """What a file of weights says of itself, beside them."""
     metadata = {
@@ -50,12 +50,14 @@ def metadata_of(
     return metadata
 
 
-def written(noise: Noise) -> str:
+def written(noise: Noise | None) -> str:
     """The noise in words that differ for different noises.
 
     >>> written(Noise.isotropic("gaussian", 0.5))
     'gaussian, scale 0.5, loc 0.0'
     """
+    if noise is None:
+        return "none"
     parts = []
     for value in (noise.scale, noise.loc):
         content = value.cpu().contiguous().numpy()

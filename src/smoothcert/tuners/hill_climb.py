@@ -70,11 +70,6 @@ class HillClimb(Tuner):
 
     def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
         """The noise where each input's climb ended. All inputs climb at once, a vote of each per round."""
-        if smoother.pollster.shared_noise and shape_of(start.law) is not None:
-            raise SettingError(
-                f"{self.name.split()[0]} gives each input its own {start.law.name} law, and draws of different laws cannot be "
-                "shared; use each input's own noise (--own-noise), or a law without a parameter"
-            )
         if not len(x):
             return start
         event = tuple(x.shape[1:])
