@@ -67,7 +67,7 @@ def test_hand_computed_areas(largest: float, area: float) -> None:
 def test_the_score_says_what_it_is_of() -> None:
     score = robustness_score([SMALL, [replace(each, soundness=Soundness.FROZEN) for each in LARGE]], 1.0)
     assert (score.classifiers, score.largest, score.norm, score.soundness) == (2, 1.0, 2.0, Soundness.FROZEN)
-    assert str(score) == "robustness score 0.625 of the envelope of 2 classifiers, l2 radii up to 1 [frozen]"
+    assert str(score) == "robustness score 0.6250 of the envelope of 2 classifiers, l2 radii up to 1 [frozen]"
     assert "of one classifier" in str(robustness_score([SMALL], 1.0))
 
 
