@@ -110,7 +110,13 @@ def draw_room(findings: Sequence[Finding]) -> bytes:
                 panel.plot(times, held, color=COLOURS[position % len(COLOURS)], label=name, **style)
             held = [100 * (1 - row["violated"] / row["tried"]) for row in own]
             panel.plot(
-                times, held, color="black", linewidth=2.5, label="all together", linestyle=STYLES[Soundness(label)]
+                times,
+                held,
+                color="0.8",
+                linewidth=7,
+                zorder=1,
+                label="all together",
+                linestyle=STYLES[Soundness(label)],
             )
             panel.axvline(1.0, color="grey", linewidth=1)
             panel.set(
