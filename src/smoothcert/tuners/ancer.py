@@ -18,7 +18,7 @@ from smoothcert.tuners.subject import Phase, Subject, tuned
 if TYPE_CHECKING:
     from smoothcert.smoother import Smoother
 
-SIZES = (1.0, 0.9, 0.8)  # copies of the shape that was found, compared by votes
+SIZES = (1.1, 1.0, 0.9)  # copies of the shape that was found, compared by votes
 ROOM = math.log(20.0)  # no coordinate above 20 times the least: where nothing matters it would grow for ever
 
 
@@ -28,9 +28,9 @@ class Ancer(Tuner):
     The scale is base·exp(excess), excess >= 0: the base is the least scale, which alone makes the inner radius with the gap,
     and it starts, as published, from the isotropic solution (DataDependent) and stays above it. The gap is the law's radius
     at Φ(mean/deviation) of the margin over the draws, never above what all certifying votes together could prove; votes
-    that agree would leave no gradient, margins do. At the end ``votes`` fresh tuning votes compare the shape, at several
-    sizes, with the isotropic noise: a shape whose inner radius they call smaller is not taken. largest: as in DataDependent,
-    of the least scale.
+    that agree would leave no gradient, margins do. At the end ``votes`` fresh tuning votes and their margins compare the
+    shape, at several sizes, with the isotropic noise: a shape whose inner radius they call smaller is not taken. largest: as
+    in DataDependent, of the least scale.
     """
 
     name = "ancer"
@@ -39,10 +39,10 @@ class Ancer(Tuner):
     def __init__(
         self,
         *,
-        steps: int = 60,
+        steps: int = 100,
         draws: int = 64,
         step_size: float = 0.25,
-        kappa: float = 1.0,
+        kappa: float = 1.5,
         votes: int = 1000,
         largest: float = 2.0,
     ) -> None:
@@ -58,7 +58,8 @@ class Ancer(Tuner):
         """The scale of one input, (*event)."""
         isotropic, label = self.isotropic.tune(subject)
         shape = self.ascend(subject, isotropic, label)
-        return self.best(subject, [isotropic, *(size * shape for size in SIZES)], label)
+        most = self.isotropic.largest * float(subject.start.scale.min()) / float(shape.min())
+        return self.best(subject, [isotropic, *(min(size, max(1.0, most)) * shape for size in SIZES)], label)
 
     def ascend(self, subject: Subject, isotropic: Tensor, label: int) -> Tensor:
         """The shape at the end of the ascent, by Adam with steps that fall to nothing along a cosine."""
