@@ -50,7 +50,10 @@ def compare(runs: list[str]) -> None:
 
 
 def cost(model: str, source: str, root: str | None, sigma: float, inputs: int, block: int) -> None:
-    """Processor seconds per input of each tuner, and as a share of 100 000 votes under fixed noise."""
+    """Processor seconds per input of each tuner, and as a share of 100 000 votes under fixed noise.
+
+    Then all of it with sequential voting: at most 100 000 votes, until four radii are decided.
+    """
     dataset = data.load(source, root=root)
     chosen = list(range(0, len(dataset), len(dataset) // inputs))[:inputs]
     x = torch.from_numpy(dataset.inputs(chosen))
@@ -67,6 +70,13 @@ def cost(model: str, source: str, root: str | None, sigma: float, inputs: int, b
         TUNERS[name]().choose(voting, x, noise, chosen)
         seconds = (time.process_time() - began) / inputs
         print(f"{name:26} {seconds:.2f} s per input, {seconds / whole:.3f} of 100 000 votes")
+    radii = [0.5 * sigma, sigma, 1.5 * sigma, 2 * sigma]
+    for name in ("fixed", "ancer"):
+        sequential = Smoother(network, noise, tuner=TUNERS[name](), radii=radii, block=block, workers=1)
+        began = time.process_time()
+        list(sequential.polls([Batch(x, chosen)]))
+        seconds = (time.process_time() - began) / inputs
+        print(f"{name}, tuned and voted sequentially at radii {radii}: {seconds:.2f} s, {seconds / whole:.3f}")
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ def snap(points: ArrayLike, scale: ArrayLike, radius: float, norm: float, levels
     """
     size = np.abs(np.asarray(points, dtype=float))
     axes = np.broadcast_to(np.asarray(scale, dtype=float), size.shape[-1:])
-    steps = np.floor(size * levels + 1e-9)
+    steps = np.floor(size * levels)
     lost = size * levels - steps
     order = np.argsort(-lost, axis=-1, kind="stable")
 
