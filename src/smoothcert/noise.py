@@ -105,7 +105,7 @@ class Noise:
                     "give one number, one per coordinate, or one per input and coordinate"
                 ) from None
             parts[name] = value
-        return Noise(self.law, grid=self.grid, **parts)
+        return Noise(self.law, grid=self.grid, **parts) if self.per_input(len(shape)) else self
 
     @property
     def sampling_dtype(self) -> torch.dtype:
