@@ -21,8 +21,8 @@ from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
 from smoothcert.training import RECIPES
 
 COMMANDS = (
-    *("demo", "train", "certify", "predict", "attack", "report", "curve", "search", "recertify", "export", "import"),
-    *("cite", "recipes", "models", "laws"),
+    *("demo", "train", "certify", "predict", "attack", "report", "explore", "curve", "search", "recertify", "export"),
+    *("import", "cite", "recipes", "models", "laws"),
 )
 
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json as jsonlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from smoothcert.cli import options as o
-from smoothcert.cli.build import dataset_of, smoother_of
+from smoothcert.cli.build import dataset_of, settings_of_run, smoother_of
 from smoothcert.cli.console import output, progress_bar
-from smoothcert.config import Settings, kept_settings
-from smoothcert.errors import RunError, SettingError
+from smoothcert.errors import SettingError
 
 NAME = "attack"
 EXAMPLE = "smoothcert attack runs/a --limit 50 --beyond 1.5,2"
@@ -78,17 +76,3 @@ def command(
         output.print(attack_table(findings))
     if any(row["broken"] for row in rows):
         raise typer.Exit(1)
-
-
-def settings_of_run(run: Path, changes: Mapping[str, str | None]) -> Settings:
-    """The settings that a run was certified with, with some of them changed."""
-    from smoothcert.store import open_run
-
-    with open_run(run) as store:
-        text = store.facts().get("notes", {}).get("settings")
-    if text is None:
-        raise RunError(
-            f"{run} does not say how it was certified (it was not made by smoothcert certify), so its model is unknown; "
-            "attack it from Python: smoothcert.attack(certificates, smoother, x)"
-        )
-    return kept_settings(text, changes)

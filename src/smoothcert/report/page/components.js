@@ -210,7 +210,7 @@ const Smoothcert = (() => {
     const anyMap = rows.some(map), anyPicture = Object.keys(pictures.inputs).length > 0;
     const radius = (row) => row.line.digits;
     const columns = [
-      { name: "index", head: "input", value: (row) => row.index, cell: (row) => cell(String(row.index)) },
+      { name: "index", head: "input", value: (row) => row.index, cell: (row) => cell(clicked ? element("button", { type: "button" }, String(row.index)) : String(row.index)) },
       anyPicture && { name: "picture", head: "picture", cell: (row) => cell(pictures.inputs[row.index] ? image(pictures.inputs[row.index], `input ${row.index}`) : "") },
       anyMap && { name: "map", head: "noise map", cell: (row) => cell(mapCell(row) || "") },
       lines.length > 1 && { name: "run", head: "run", value: (row) => row.line.title, cell: (row) => cell(`${row.line.run} [${row.line.soundness}]`) },
@@ -308,5 +308,5 @@ const Smoothcert = (() => {
     ].filter(Boolean));
   }
 
-  return { element, theme, chart, curves, probabilities, histogram, legend, table, sortable, inputs, warnings, configuration, report };
+  return { element, fixed, section, choice, frame, nothing, theme, chart, curves, probabilities, histogram, legend, table, sortable, inputs, warnings, configuration, report };
 })();
