@@ -187,7 +187,7 @@ function explore(data, place) {
       const where = point.inside == null ? "there is no region: the certificate abstains" : point.inside ? "inside the region" : "outside the region";
       const part = point.part == null ? "" : `, ${point.part < 10 ? point.part.toFixed(3) : point.part.toPrecision(3)} of its radius away`;
       const says = point.label == null ? "cannot tell" : `class ${point.label}`;
-      const change = one.label != null && point.label !== one.label ? (point.label == null ? "" : ` (certified: ${one.label})`) : "";
+      const change = one.label != null && point.label !== one.label ? ` (certified: ${one.label})` : "";
       verdict.replaceChildren(element("div", { class: "verdict", "data-inside": String(point.inside), role: "status" },
         element("div", {}, element("strong", {}, where), part, `; ${one.norm} distance ${point.distance.toPrecision(4)}, ${point.moved} numbers changed`),
         element("div", {}, `The smoothed classifier says: `, element("strong", { class: "answer" }, says), change, question.anew ? " with the noise chosen anew here" : " with this input's noise"),
