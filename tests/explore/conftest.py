@@ -24,7 +24,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
     architecture = Architecture.of({"name": "mlp", "shape": (1, 28, 28), "classes": 10})
     save_file(architecture.build().state_dict(), folder / "m.safetensors", {ARCHITECTURE_KEY: architecture.to_json()})
-    np.save(folder / "scale.npy", np.random.default_rng(0).uniform(0.1, 0.5, (1, 28, 28)))
+    np.save(folder / "scale.npy", np.random.default_rng(0).uniform(0.02, 0.08, (1, 28, 28)))
     words = ["certify", "--model", folder / "m.safetensors", "--scale", folder / "scale.npy", "-n", 500, "--limit", 4]
     done = CliRunner().invoke(app, [*map(str, words), "--out", str(folder / "run")], catch_exceptions=False)
     assert done.exit_code == 0
