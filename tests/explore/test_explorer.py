@@ -90,13 +90,14 @@ def test_a_point_is_judged_where_the_classifier_gets_it(explorer: Explorer) -> N
     specimen = explorer._specimen(0)
     assert specimen.region is not None
     axes = explorer._axes_of(specimen, "extremes", 0)
-    edge = specimen.region.radius * specimen.scale.max()
-    for far, inside in ((0.0, True), (0.97, True), (1.03, False)):
-        found = explorer.point(0, {"axes": "extremes", "seed": 0, "a": far * edge, "b": 0.0}, 100, False)
-        place = specimen.point(far * edge * axes.vectors[0])
+    last = int(255 * specimen.region.radius * specimen.scale.max())  # the last grid step inside along the widest axis
+    for steps, inside in ((0, True), (last, True), (last + 1, False)):
+        # A third of a step off: what counts is the grid point that the classifier gets.
+        a = (steps + 0.3) / 255
+        found = explorer.point(0, {"axes": "extremes", "seed": 0, "a": a, "b": 0.0}, 100, False)
+        place = specimen.point(a * axes.vectors[0])
         assert found["inside"] is inside is specimen.region.contains(place)
-        steps = place * 255
-        np.testing.assert_allclose(steps, np.rint(steps), atol=1e-9)
+        np.testing.assert_allclose(place * 255, np.rint(place * 255), atol=1e-9)
         assert sum(found["counts"]) + found["invalid"] == 100
     # At the input itself it says what predict says.
     found = explorer.point(0, {"axes": "extremes", "seed": 0, "a": 0.0, "b": 0.0}, 100, False)

@@ -137,8 +137,10 @@ function explore(data, place) {
       return line ? Math.abs(line[name === "a" ? 0 : (line.length - 1) / 4][name === "a" ? 0 : 1]) : found.extent / found.zoom;
     }
 
+    const progress = (done, total) => status.replaceChildren(element("progress", { max: total, value: done, "aria-label": "the slice" }), element("span", { class: "faint" }, done ? `row ${done} of ${total}` : "finding the axes…"));
     async function draw() {
       const mine = ++turn;
+      progress(0, 1);
       if (asked) ask("stop", asked).catch(() => {});
       const question = { index: one.index, axes: axes.value, seed, votes: Number(per.value), zoom: Number(zoom.value) };
       again.disabled = axes.value === "extremes";
@@ -149,7 +151,7 @@ function explore(data, place) {
           if (mine !== turn) return;
           if (state.problem) throw new Error(state.problem);
           if (state.slice) { found = state.slice; asked = null; break; }
-          status.replaceChildren(element("progress", { max: state.total, value: state.done, "aria-label": "the slice" }), element("span", { class: "faint" }, state.done ? `row ${state.done} of ${state.total}` : "finding the axes…"));
+          progress(state.done, state.total);
           await new Promise((next) => setTimeout(next, 150));
         }
         status.replaceChildren(found.note ? element("p", { class: "faint" }, found.note) : "");
