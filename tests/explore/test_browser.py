@@ -73,8 +73,9 @@ def test_every_slice_is_drawn_with_both_regions(opened: Callable[..., Any]) -> N
     page.get_by_label("width").select_option("6")
     page.get_by_role("button", name="other directions").click()
     page.locator("progress").wait_for(state="detached")
-    box = page.locator("#around .pair > figure svg").first.bounding_box()
-    page.mouse.click(box["x"] + 0.9 * box["width"], box["y"] + 0.1 * box["height"])
+    plane = page.locator("#around .pair > figure svg").first
+    box = plane.bounding_box()
+    plane.click(position={"x": 0.9 * box["width"], "y": 0.1 * box["height"]})
     page.locator(".verdict[data-inside=false]").wait_for()
     assert page.get_by_label("along").input_value() == "point"
 
