@@ -18,40 +18,16 @@ from smoothcert.errors import MissingExtra, RunError
 from smoothcert.metrics import curves
 from smoothcert.records import Record
 from smoothcert.report.exports import FORMATS
-from smoothcert.report.figures import draw_curves, steps
+from smoothcert.report.figures import draw_all, steps
 from smoothcert.report.runs import Line, read_lines
 from smoothcert.report.sheets import to_rich
 from smoothcert.report.tables import main_sheet, summary
 from smoothcert.store import RESULTS, SqliteStore
-
-BASE = Record(
-    index=0,
-    truth=1,
-    label=1,
-    radius=0.5,
-    proxy_radius=0.5,
-    log_volume=-1.0,
-    region_radius=1.0,
-    norm=2.0,
-    soundness=Soundness.GLOBAL,
-    rule="Gaussian l2",
-    law="gaussian",
-    scale=0.5,
-    loc=0.0,
-    domain="reals, float arithmetic",
-    alpha=0.001,
-    lower=0.9,
-    upper=None,
-    trials=1000,
-    selection=(10, 90),
-    selection_invalid=0,
-    estimation=((50, 950),),
-    estimation_invalid=(0,),
-)
+from smoothcert.testing.records import RECORD
 
 
 def record(index: int, radius: float, *, label: int | None = 1, **changes: object) -> Record:
-    return replace(BASE, index=index, radius=radius, label=label, **changes)  # type: ignore[arg-type]
+    return replace(RECORD, index=index, radius=radius, label=label, **changes)  # type: ignore[arg-type]
 
 
 # Right at 0.5, 1.0 and 0.29; wrong at 2.0; one abstention.
@@ -155,7 +131,7 @@ def test_an_empty_run_is_said(tmp_path: Path) -> None:
 
 def test_curves_are_drawn_for_mixed_norms_and_only_abstentions(tmp_path: Path) -> None:
     lines = [line(FIVE), line([replace(r, norm=1.0) for r in FIVE], "b"), line([FIVE[4]], "c")]
-    picture = draw_curves(lines, tmp_path / "deep" / "curve.png")
+    picture = draw_all(lines, tmp_path / "deep")[0]
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 

@@ -22,6 +22,7 @@ from smoothcert.recertify import recertify
 from smoothcert.records import Record
 from smoothcert.report.runs import read_lines
 from smoothcert.report.tables import summary
+from smoothcert.search import at_norm
 from smoothcert.smoother import Smoother
 from smoothcert.store import RESULTS, SqliteStore, open_run
 
@@ -264,3 +265,19 @@ def test_a_settled_run_is_one_line_of_a_report(tmp_path: Path) -> None:
         ("leaky", "memory", 3),
     ]
     assert summary(lines[0], [0.0])["abstention"] == pytest.approx(1 / 3)
+
+
+def test_a_settled_run_is_not_judged_again_in_another_norm(tmp_path: Path) -> None:
+    """Its votes alone would give two regions that overlap and disagree, and call both kept."""
+    sc.certify_all(leaky(), rows(0.05, -0.05), tmp_path / "run", memory=tmp_path / "run")
+    with pytest.raises(SettingError, match="settled by a memory"):
+        at_norm(tmp_path / "run", 2.0, [0, 1])
+
+
+def test_a_memory_knows_its_classifier_to_the_last_setting() -> None:
+    """Settings beyond the first letters of a name tell two classifiers apart."""
+    model, memory = Sign().eval(), sc.Memory()
+    sc.Smoother(model, sc.Noise("gaussian", 1.0), tuner=sc.DataDependent(votes=400), memory=memory)
+    for other in (sc.DataDependent(votes=4000), sc.DataDependent(votes=400, largest=5.0), sc.Ancer()):
+        with pytest.raises(RunError, match="another owner"):
+            sc.Smoother(model, sc.Noise("gaussian", 1.0), tuner=other, memory=memory)

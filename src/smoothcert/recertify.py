@@ -34,12 +34,7 @@ def recertify(run: Path | str, out: Path | str, changes: Mapping[str, Any]) -> i
         facts, seconds, records = store.facts(), store.seconds(), list(store.records())
         if not records:
             raise RunError(f"{run} holds no records yet; certify some inputs into it first")
-        if "memory" in facts["configuration"]:
-            raise SettingError(
-                f"the certificates of {run} were settled by a memory, which rests on more than votes; they cannot be judged "
-                "again from the log: certify anew"
-            )
-        _check_labels(records)
+        check_judgeable(facts["configuration"], records)
         old = plan_of(facts["configuration"])
         new = replace(old, **changes)
         _check_support(old, new)
@@ -62,8 +57,13 @@ def plan_of(configuration: Mapping[str, Any]) -> Plan:
     return Plan(**values | {"radii": tuple(values["radii"])})
 
 
-def _check_labels(records: Sequence[Record]) -> None:
+def check_judgeable(configuration: Mapping[str, Any], records: Sequence[Record]) -> None:
     """Refuse certificates that do not follow from their votes."""
+    if "memory" in configuration:
+        raise SettingError(
+            "the certificates of this run were settled by a memory, which rests on more than votes; they cannot be judged "
+            "again from the log: certify anew"
+        )
     for soundness in (Soundness.MEMORY, Soundness.IMPORTED):
         if any(record.soundness is soundness for record in records):
             raise SettingError(

@@ -33,7 +33,7 @@ from smoothcert.maths.geometry import round_down
 from smoothcert.maths.intervals import lower_bound
 from smoothcert.metrics.score import Score, robustness_score
 from smoothcert.radius import check_norm
-from smoothcert.recertify import judge_again, plan_of
+from smoothcert.recertify import check_judgeable, judge_again, plan_of
 from smoothcert.records import Record
 from smoothcert.report.figures import COLOURS, STYLE, STYLES
 from smoothcert.store import open_run
@@ -210,6 +210,7 @@ def at_norm(run: Path, norm: float, indices: Sequence[int]) -> list[Record]:
             )
         plan = plan_of(facts["configuration"])
         records = [record for record in store.records() if record.index in asked]
+        check_judgeable(facts["configuration"], records)
         return [judge_again(record, plan, facts["shape"], store, norm) for record in records]
 
 

@@ -157,7 +157,7 @@ class Smoother(nn.Module):
     @property
     def name(self) -> str:
         """The identity in one line: what a memory belongs to."""
-        return ", ".join(f"{name} {str(value)[:16]}" for name, value in self.identity.items())
+        return ", ".join(f"{name} {value}" for name, value in self.identity.items())
 
     def forward(self, x: Tensor) -> Tensor:
         """Class probabilities averaged over ``forward_draws`` noisy copies, differentiable in x: (batch, classes).

@@ -13,36 +13,12 @@ from smoothcert.errors import SettingError
 from smoothcert.metrics.curves import average_certified_radius, certified_accuracy
 from smoothcert.metrics.score import average_of_top, envelope, robustness_score
 from smoothcert.records import Record
-
-BASE = Record(
-    index=0,
-    truth=1,
-    label=1,
-    radius=0.5,
-    proxy_radius=0.5,
-    log_volume=-1.0,
-    region_radius=1.0,
-    norm=2.0,
-    soundness=Soundness.GLOBAL,
-    rule="Gaussian l2",
-    law="gaussian",
-    scale=0.5,
-    loc=0.0,
-    domain="reals, float arithmetic",
-    alpha=0.001,
-    lower=0.9,
-    upper=None,
-    trials=1000,
-    selection=(10, 90),
-    selection_invalid=0,
-    estimation=((50, 950),),
-    estimation_invalid=(0,),
-)
+from smoothcert.testing.records import RECORD
 
 
 def run(*radii: float) -> list[Record]:
     """Right answers at these radii; a negative one stands for a wrong answer at its size."""
-    return [replace(BASE, index=at, radius=abs(r), label=1 if r >= 0 else 0) for at, r in enumerate(radii)]
+    return [replace(RECORD, index=at, radius=abs(r), label=1 if r >= 0 else 0) for at, r in enumerate(radii)]
 
 
 SMALL = run(0.5, 0.5, 0.5, -3.0)  # accuracy 3/4 up to 0.5
@@ -67,7 +43,7 @@ def test_hand_computed_areas(largest: float, area: float) -> None:
 def test_the_score_says_what_it_is_of() -> None:
     score = robustness_score([SMALL, [replace(each, soundness=Soundness.FROZEN) for each in LARGE]], 1.0)
     assert (score.classifiers, score.largest, score.norm, score.soundness) == (2, 1.0, 2.0, Soundness.FROZEN)
-    assert str(score) == "robustness score 0.625 of the envelope of 2 classifiers, l2 radii up to 1 [frozen]"
+    assert str(score) == "robustness score 0.6250 of the envelope of 2 classifiers, l2 radii up to 1 [frozen]"
     assert "of one classifier" in str(robustness_score([SMALL], 1.0))
 
 
@@ -114,4 +90,4 @@ def test_mistakes() -> None:
         with pytest.raises(SettingError, match="at least one record"):
             envelope(runs, [0.0])
     with pytest.raises(SettingError, match="different norms \\(l1, l2\\)"):
-        robustness_score([SMALL, [replace(BASE, norm=1.0)]], 1.0)
+        robustness_score([SMALL, [replace(RECORD, norm=1.0)]], 1.0)

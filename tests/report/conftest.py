@@ -8,35 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from smoothcert.certificates import Soundness
 from smoothcert.records import Record
 from smoothcert.store import RESULTS, SqliteStore
 from smoothcert.store.pictures import picture_of
+from smoothcert.testing.records import RECORD
 
-BASE = Record(
-    index=0,
-    truth=1,
-    label=1,
-    radius=0.5,
-    proxy_radius=0.5,
-    log_volume=-1.0,
-    region_radius=1.0,
-    norm=2.0,
-    soundness=Soundness.GLOBAL,
-    rule="Gaussian l2 (Cohen et al. 2019, Thm 1)",
-    law="gaussian",
-    scale=0.5,
-    loc=0.0,
-    domain="grid 1/255",
-    alpha=0.001,
-    lower=0.9,
-    upper=None,
-    trials=1000,
-    selection=(10, 90),
-    selection_invalid=0,
-    estimation=((50, 950),),
-    estimation_invalid=(0,),
-)
+BASE = replace(RECORD, rule="Gaussian l2 (Cohen et al. 2019, Thm 1)", domain="grid 1/255")
 SHAPE = (1, 8, 8)
 
 

@@ -198,12 +198,11 @@ def test_a_generator_learns_with_the_model_and_resumes(tmp_path: Path) -> None:
     settings = replace(SETTINGS, recipe="consistency")
     run(tmp_path / "whole", settings, generator=(whole := Learned()))
     assert float(whole.log_scale.detach()) > -1.975  # Adam cannot go further than 20 steps of half 0.003
-    assert read_state(tmp_path / "whole/generator.safetensors")["log_scale"] == whole.log_scale
     with pytest.raises(Stop):
         run(tmp_path / "part", settings, generator=Learned(), progress=stop_after(2))
-    run(tmp_path / "part", settings, generator=Learned())
+    run(tmp_path / "part", settings, generator=(part := Learned()))
     assert same(tmp_path / "part/model.safetensors", tmp_path / "whole/model.safetensors")
-    assert same(tmp_path / "part/generator.safetensors", tmp_path / "whole/generator.safetensors")
+    assert part.log_scale == whole.log_scale
 
 
 def test_the_best_epoch_is_kept_also_across_a_resume(tmp_path: Path) -> None:

@@ -110,12 +110,17 @@ def smoothadv(weight: np.ndarray, x: np.ndarray, y: int, noise: np.ndarray, scal
     return float(np.mean([-np.log(p[y]) for p in answers(weight, moved, noise)]))
 
 
+def several_draws(weight: np.ndarray, x: np.ndarray, y: int, noise: np.ndarray, scale: float) -> float:
+    return float(np.mean([-np.log(p[y]) for p in answers(weight, x, noise)]))
+
+
 CASES: dict[str, tuple[str, Any, int]] = {
     "gaussian": ("gaussian", gaussian, 1),
     "stability": ("stability", stability, 1),
     "consistency": ("consistency:draws=3,strength=7", consistency, 3),
     "smoothadv": ("smoothadv:draws=3", smoothadv, 3),
     "macer": ("macer:draws=3,sharpness=2", macer, 3),
+    "ucan": ("ucan:draws=3", several_draws, 3),
 }
 
 

@@ -237,12 +237,6 @@ class TestEveryInputAlone:
 
 
 @pytest.fixture
-def pixels() -> ArrayDataset:
-    values = np.random.default_rng(0).integers(0, 256, size=(5, 1, 28, 28), dtype=np.uint8)
-    return ArrayDataset("noise", values)
-
-
-@pytest.fixture
 def certified(linear_model: nn.Module, pixels: ArrayDataset, tmp_path: Path) -> Callable[..., list[Record]]:
     """Certifies the pixels into a folder, and reads the records."""
 

@@ -13,7 +13,7 @@ from smoothcert.attacks import ATTACKS, Attack, attack_named
 from smoothcert.attacks.verdict import judge
 from smoothcert.attacks.victim import Victim
 from smoothcert.bounds import check_alpha
-from smoothcert.certificates import Certificate
+from smoothcert.certificates import Certificate, Soundness
 from smoothcert.errors import InputError, ModelError, SettingError
 from smoothcert.findings import Attempt, Finding, worst_of
 from smoothcert.maths import FloatArray
@@ -66,13 +66,18 @@ def attack(
     """Try to break each certificate of the smoothed classifier at the inputs x; None for an abstention.
 
     What is attacked is the deployed predictor: ``smoother`` with its tuner, asked anew at every point, behind the
-    ``memory`` if one is given. times: attack at this multiple of the certified radius instead. A finding says
+    ``memory``, by default the smoother's own. times: attack at this multiple of the certified radius instead. A finding says
     ``violated`` of a sound certificate with probability at most alpha.
     """
     effort = Effort(None if attacks is None else tuple(attacks), budget, votes, alpha)
     inputs = checked(x)
     if len(inputs) != len(certificates):
         raise InputError(f"{len(certificates)} certificates for {len(inputs)} inputs; give one of each")
+    memory = smoother.memory if memory is None else memory
+    if memory is None and any(certificate.soundness is Soundness.MEMORY for certificate in certificates):
+        raise InputError(
+            "some certificates are kept by a memory, and the deployed predictor asks it first; give memory="
+        )
     findings: list[Finding | None] = []
     for position, certificate in enumerate(certificates):
         found = None

@@ -58,7 +58,7 @@ def attack_run(
         source = memory or (store.path if store.keeps_promises else None)
         check_memory(records, source, directory)
         done, wanted = store.tried(words), [(times, record) for times in multiples for record in records]
-        with nullcontext() if source is None else opened_memory(source) as opened:
+        with nullcontext() if source is None else opened_memory(source, smoother) as opened:
             for number, (times, record) in enumerate(wanted):
                 if (times, record.index) not in done:
                     x = torch.from_numpy(dataset.inputs([record.index]))[0]
@@ -81,12 +81,12 @@ def certificate_of(record: Record, smoother: Smoother, x: torch.Tensor, store: S
     return Certificate(record.label, bound, region, record.soundness, record.rule)
 
 
-def opened_memory(path: Path | str) -> Memory:
-    """An existing memory; one that is missing must not be made here, since it would promise nothing."""
+def opened_memory(path: Path | str, smoother: Smoother) -> Memory:
+    """An existing memory of this classifier; one that is missing must not be made here, since it would promise nothing."""
     file = Path(path) / RESULTS if Path(path).is_dir() else Path(path)
     if not file.is_file():
         raise SettingError(f"there is no memory at {path}; give the file that the certificates were settled in")
-    return Memory.open(file)
+    return Memory.open(file, norm=smoother.norm, owner=smoother.name, create=False)
 
 
 def check_memory(records: Sequence[Record], source: Path | str | None, directory: Path | str) -> None:

@@ -27,7 +27,7 @@ KINDS = (
 
 def command(
     out: Annotated[Path, typer.Option(help="Where to put the model, the runs and the curve.")] = Path("demo"),
-    limit: Annotated[int, typer.Option(help="Test digits to certify.", min=1)] = 100,
+    limit: Annotated[int, typer.Option(help="Test digits to certify.", min=1)] = 60,
     estimate: Annotated[int, typer.Option(help="Votes per digit.", min=20)] = 4000,
     epochs: Annotated[int, typer.Option(help="Training epochs.", min=1)] = 8,
 ) -> None:

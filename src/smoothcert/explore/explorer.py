@@ -70,7 +70,7 @@ class Explorer:
         self._axes: OrderedDict[tuple[int, str, int], Axes] = OrderedDict()
         self._jobs: OrderedDict[Asked, Job] = OrderedDict()
         if self._memory_place is not None:
-            self._memory = self._thread.submit(opened_memory, self._memory_place).result()
+            self._memory = self._thread.submit(opened_memory, self._memory_place, smoother).result()
 
     def close(self) -> None:
         """Let go of the thread; a slice under way is left."""

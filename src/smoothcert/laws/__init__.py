@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from smoothcert.errors import SettingError, look_up
+from smoothcert.errors import make_named
 from smoothcert.laws.base import Draws, Law, RadiusRule
 from smoothcert.laws.cauchy import Cauchy
 from smoothcert.laws.draws import NumpyDraws
@@ -40,14 +40,4 @@ def law_named(spec: str | Law) -> Law:
     """
     if isinstance(spec, Law):
         return spec
-    name, _, rest = spec.partition(":")
-    make = look_up("law", name, LAWS)
-    try:
-        parameters = {key: float(value) for key, _, value in (part.partition("=") for part in rest.split(",") if part)}
-        return make(**parameters)
-    except SettingError:
-        raise
-    except (TypeError, ValueError) as problem:
-        raise SettingError(
-            f"law {spec!r}: cannot read the parameters {rest!r} ({problem}); write name:parameter=number, comma-separated"
-        ) from problem
+    return make_named("law", spec, LAWS, lambda name: "write name:parameter=number, comma-separated")

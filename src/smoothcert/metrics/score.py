@@ -11,6 +11,7 @@ import numpy as np
 from smoothcert.certificates import Soundness, weakest
 from smoothcert.errors import SettingError
 from smoothcert.maths import FloatArray
+from smoothcert.maths.geometry import round_down
 from smoothcert.metrics.curves import certified_accuracy, counts
 from smoothcert.records import Record
 
@@ -29,7 +30,7 @@ class Score:
         """The score in words; an envelope says that no single classifier reaches it."""
         who = "one classifier" if self.classifiers == 1 else f"the envelope of {self.classifiers} classifiers"
         return (
-            f"robustness score {self.value:.4g} of {who}, l{self.norm:g} radii up to {self.largest:g} "
+            f"robustness score {round_down(self.value, 4)} of {who}, l{self.norm:g} radii up to {self.largest:g} "
             f"[{self.soundness.value}]"
         )
 

@@ -51,12 +51,6 @@ def draw_all(lines: Sequence[Line], folder: Path) -> list[Path]:
         return [_saved(figure, folder / f"{name}.{kind}") for name, figure in drawn.items() for kind in ("png", "svg")]
 
 
-def draw_curves(lines: Sequence[Line], path: Path) -> Path:
-    """The curves alone, as the kind of file that the path names."""
-    with matplotlib.rc_context(STYLE):
-        return _saved(curves(lines), path)
-
-
 def curves(lines: Sequence[Line], kind: str = "radius") -> Figure:
     """Certified accuracy against radius, one line per run and label; one panel per norm, since radii do not compare."""
     norms = sorted({line.records[0].norm for line in lines})

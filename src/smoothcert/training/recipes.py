@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smoothcert.errors import SettingError, look_up
+from smoothcert.errors import make_named
 from smoothcert.training.base import Recipe
 from smoothcert.training.consistency import Consistency
 from smoothcert.training.gaussian import Gaussian
@@ -27,14 +27,4 @@ def recipe_named(spec: str) -> Recipe:
     >>> recipe_named("consistency:strength=5")
     Consistency(draws=2, strength=5.0, entropy=0.5)
     """
-    name, _, rest = spec.partition(":")
-    make = look_up("recipe", name, RECIPES)
-    try:
-        parameters = {key: float(value) for key, _, value in (part.partition("=") for part in rest.split(",") if part)}
-        return make(**parameters)
-    except SettingError:
-        raise
-    except (TypeError, ValueError) as problem:
-        raise SettingError(
-            f"recipe {spec!r}: cannot read the parameters {rest!r} ({problem}); it takes {make()}, comma-separated"
-        ) from problem
+    return make_named("recipe", spec, RECIPES, lambda name: f"it takes {RECIPES[name]()}, comma-separated")

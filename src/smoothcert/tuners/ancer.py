@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from smoothcert.smoother import Smoother
 
 SIZES = (1.0, 0.9, 0.8)  # copies of the shape that was found, compared by votes
-ROOM = math.log(4.0)  # no coordinate above four times the least: where nothing matters it would grow for ever
+ROOM = math.log(20.0)  # no coordinate above 20 times the least: where nothing matters it would grow for ever
 
 
 class Ancer(Tuner):
@@ -41,7 +41,7 @@ class Ancer(Tuner):
         *,
         steps: int = 60,
         draws: int = 64,
-        step_size: float = 0.12,
+        step_size: float = 0.25,
         kappa: float = 1.0,
         votes: int = 1000,
         largest: float = 2.0,

@@ -54,7 +54,8 @@ class PerInput(Tuner):
     def __init__(self, generator: str | Path | Generator) -> None:
         self.generator = generator if isinstance(generator, Generator) else load_generator(generator)
         self.generator.eval().requires_grad_(False)
-        self.name = f"{type(self).name} sha256:{fingerprint(self.generator)}"  # type: ignore[misc]
+        design = hashlib.sha256(self.generator.design.to_json().encode()).hexdigest()
+        self.name = f"{type(self).name} sha256:{fingerprint(self.generator)}, design {design[:16]}"  # type: ignore[misc]
 
     def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
         _check_shape(self.generator.design.shape, x)
