@@ -20,31 +20,41 @@ DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 
 
 @pytest.fixture(scope="module")
-def opened(server: Server) -> Iterator[Callable[..., Any]]:
-    """opened(size, scheme): the page with input 1 chosen; no script may fail and nothing may be fetched elsewhere."""
+def opened(browser: Any, server: Server) -> Iterator[Callable[..., Any]]:
+    """opened(size, scheme, at): the page with input 1 chosen; no script may fail and nothing may be fetched elsewhere."""
     problems: list[str] = []
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
 
+    def open_page(size: dict[str, int] = DESKTOP, scheme: str = "light", at: Server = server) -> Any:
         def foreign(request: Any) -> None:
-            if not request.url.startswith((server.address, "data:", "blob:")):
+            if not request.url.startswith((at.address, "data:", "blob:")):
                 problems.append(request.url)
 
-        def open_page(size: dict[str, int] = DESKTOP, scheme: str = "light") -> Any:
-            page = browser.new_page(viewport=size, color_scheme=scheme)
-            page.set_default_timeout(20_000)
-            page.on("pageerror", lambda error: problems.append(str(error)))
-            page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
-            page.on("request", foreign)
-            page.goto(server.address)
-            page.locator(".inputs tr[data-index='1'] button").click()
-            page.locator("#around svg [aria-label='rect']").wait_for()
-            page.locator(".verdict").wait_for()
-            return page
+        page = browser.new_page(viewport=size, color_scheme=scheme)
+        page.set_default_timeout(20_000)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+        page.on("request", foreign)
+        page.goto(at.address)
+        choose(page, 1)
+        return page
 
-        yield open_page
-        browser.close()
+    yield open_page
     assert problems == []
+
+
+def choose(page: Any, index: int) -> None:
+    page.locator(f".inputs tr[data-index='{index}'] button").click()
+    page.locator("#input h2", has_text=f"Input {index}").wait_for()
+    page.locator("#around svg [aria-label='rect']").wait_for()
+    page.locator(".verdict").wait_for()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
 
 
 def test_the_slider_leads_out_of_the_region(opened: Callable[..., Any]) -> None:
@@ -104,3 +114,20 @@ def test_it_fits_the_screen(opened: Callable[..., Any], size: dict[str, int], sc
     assert page.locator("#noise .strip img").count() == 13  # twelve copies and the map of one channel
     sizes = page.evaluate("[...document.querySelectorAll('#noise img')].map(one => one.naturalWidth)")
     assert set(sizes) == {28}
+
+
+def test_an_abstention_and_noise_chosen_anew(opened: Callable[..., Any], leak_server: Server) -> None:
+    """The example of theory §3, whose inputs are no pictures: the deployed classifier leaves the frozen certificate."""
+    page = opened(at=leak_server)
+    assert "there is no region" in page.locator(".verdict").inner_text()
+    assert page.locator("#around .pair > figure [aria-label='line'] path").count() == 0
+    choose(page, 0)
+    page.get_by_label("axes").select_option("extremes")
+    page.locator("#around svg text", has_text="largest θ").first.wait_for()
+    page.get_by_label("how far").fill("-0.5")
+    page.locator(".verdict[data-inside=true] .answer", has_text="class 1").wait_for()
+    page.get_by_label("choose the noise anew").check()
+    page.locator(".verdict[data-inside=true] .answer", has_text="class 0").wait_for()
+    words = page.locator(".verdict").inner_text()
+    assert "(certified: 1) with the noise chosen anew here" in words
+    assert "The memory answers: class 1" in words

@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from smoothcert.errors import InputError, SettingError, SmoothcertError
+from smoothcert.data.base import ArrayDataset
+from smoothcert.errors import InputError, RunError, SettingError, SmoothcertError
 from smoothcert.explore import directions
 from smoothcert.explore.explorer import Explorer
 from smoothcert.explore.slices import SIZE, Asked, outline
@@ -132,6 +133,39 @@ def test_a_slice_is_what_the_classifier_answers_and_is_kept(explorer: Explorer) 
     assert explorer._jobs[asked] is job
     votes = whole(explorer, replace(asked, votes=20))
     assert {round(20 * share, 2) % 1 for share in votes["share"]} == {0.0}
+
+
+def test_noise_chosen_anew_betrays_a_frozen_certificate_and_the_memory_keeps_it(leak: Explorer) -> None:
+    """Just left of zero: inside the region, where the input's own noise, but not the deployed classifier, says 1.
+
+    Each answer is of 200 votes for a class of probability 1 - 4e-7, so a false alarm has probability below 1e-3.
+    """
+    left = {"axes": "extremes", "seed": 0, "a": -0.1, "b": 0.0}
+    frozen, anew = (leak.point(0, left, 200, chosen) for chosen in (False, True))
+    assert leak.overview()["reads_input"]
+    assert frozen["inside"] is anew["inside"] is True
+    assert (frozen["label"], anew["label"]) == (1, 0)
+    assert frozen["promised"] == anew["promised"] == 1
+    assert leak.point(0, left | {"a": -30.0}, 200, True)["promised"] is None
+
+
+def test_a_memory_must_be_there(leak: Explorer, leaking: tuple[Smoother, ArrayDataset], tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="give its file with --memory"):
+        Explorer(*leaking, leak.run.directory)
+    with pytest.raises(SettingError, match="there is no memory at"):
+        Explorer(*leaking, leak.run.directory, tmp_path / "none")
+
+
+def test_an_abstention_has_no_region(leak: Explorer) -> None:
+    shown = leak.input(1)
+    assert [shown[name] for name in ("label", "gauge", "reach")] == [None] * 3
+    assert sum(shown["counts"]) == shown["trials"]
+    found = leak.point(1, {"axes": "extremes", "seed": 0, "a": 30.0, "b": 0.0}, 200, False)
+    assert (found["inside"], found["part"], found["label"], found["distance"]) == (None, None, 1, 30.0)
+    slice_ = whole(leak, Asked(1, "extremes"))
+    assert slice_["outlines"] == {}
+    assert slice_["extent"] == 3.0  # times the noise
+    assert set(slice_["label"]) == {0, 1}
 
 
 def test_what_is_refused(explorer: Explorer, run: Path) -> None:

@@ -38,6 +38,7 @@ def command(
     ] = None,
     model: o.Model = None,
     weights: o.Weights = None,
+    data: o.MovedData = None,
     root: o.Root = None,
     device: o.Device = None,
     json: o.Json = False,
@@ -46,12 +47,18 @@ def command(
 
     A violation is declared on fresh votes only. Findings are kept in the run; the same command goes on where it
     stopped. Exit status 1: more certificates labelled global or memory are violated than chance allows.
-    --model, --weights, --root and --device are for a run whose files have moved; the model must be the same.
+    --model, --weights, --data, --root and --device are for a run whose files have moved; model and data must be the same.
     """
     multiples = [1.0, *([] if beyond is None else o.numbers(beyond, "--beyond"))]
     if min(multiples) <= 0 or len(set(multiples)) < len(multiples):
         raise SettingError(f"--beyond {beyond!r} must be multiples of the radius above 0, each once and not 1")
-    moved = {"model.source": model, "model.weights": weights, "data.root": root, "certify.device": device}
+    moved = {
+        "model.source": model,
+        "model.weights": weights,
+        "data.source": data,
+        "data.root": root,
+        "certify.device": device,
+    }
     settings = settings_of_run(run, moved)
     from smoothcert.attacks.check import Effort
     from smoothcert.attacks.over_run import attack_run

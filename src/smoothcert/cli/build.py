@@ -27,7 +27,13 @@ def settings_of_run(run: Path, changes: Mapping[str, str | None]) -> Settings:
     from smoothcert.store import open_run
 
     with open_run(run) as store:
-        text = store.facts().get("notes", {}).get("settings")
+        facts = store.facts()
+    text = facts.get("notes", {}).get("settings")
+    if "imported_from" in facts.get("configuration", {}):
+        raise RunError(
+            f"{run} was imported from a log, which holds neither model nor noise, so there is nothing to ask; "
+            "give a run of smoothcert certify (smoothcert report shows imported ones)"
+        )
     if text is None:
         raise RunError(
             f"{run} does not say how it was certified (it was not made by smoothcert certify), so its model is unknown; "

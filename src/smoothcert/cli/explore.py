@@ -24,15 +24,22 @@ def command(
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     model: o.Model = None,
     weights: o.Weights = None,
+    data: o.MovedData = None,
     root: o.Root = None,
     device: o.Device = None,
 ) -> None:
     """Serve a page on this machine: click an input to see its noise, votes and region, and move it about.
 
-    The page is served to this machine alone, at an address that holds a secret, until Ctrl-C. --model, --weights, --root and
-    --device are for a run whose files have moved; the model must be the same.
+    The page is served to this machine alone, at an address that holds a secret, until Ctrl-C. --model, --weights, --data,
+    --root and --device are for a run whose files have moved; model and data must be the same.
     """
-    moved = {"model.source": model, "model.weights": weights, "data.root": root, "certify.device": device}
+    moved = {
+        "model.source": model,
+        "model.weights": weights,
+        "data.source": data,
+        "data.root": root,
+        "certify.device": device,
+    }
     settings = settings_of_run(run, moved)
     from smoothcert.explore.explorer import Explorer
     from smoothcert.explore.server import Server

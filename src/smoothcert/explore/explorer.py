@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from smoothcert.attacks.over_run import check_memory, check_same, opened_memory
+from smoothcert.certificates import Soundness
 from smoothcert.data.base import Dataset
 from smoothcert.errors import InputError, RunError, SmoothcertError
 from smoothcert.explore import views
@@ -59,6 +60,8 @@ class Explorer:
         [self.run] = read_runs([directory])
         if not self.run.lines:
             raise RunError(f"{directory} holds no records yet; certify some inputs into it first")
+        if any(line.soundness is Soundness.IMPORTED for line in self.run.lines):
+            raise RunError(f"{directory} was imported from a log, which holds neither votes nor noise to look into")
         check_same(self.run.facts.get("configuration", {}), describe(smoother, dataset), directory)
         self.smoother, self.dataset = smoother, dataset
         self.records = {record.index: record for line in self.run.lines for record in line.records}
