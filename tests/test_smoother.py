@@ -59,6 +59,15 @@ class TestSeeds:
 
 
 class TestNoise:
+    def test_an_array_changed_later_does_not_change_the_noise(self) -> None:
+        """Draws are scaled by a prepared copy and radii by the scale: were they to differ, a certificate would be wrong."""
+        scale, loc = np.ones(3), np.zeros(3)
+        noise = sc.Noise("gaussian", scale, loc)
+        scale *= 2
+        loc += 1
+        assert noise.scale.tolist() == [1, 1, 1]
+        assert noise.loc.tolist() == [0, 0, 0]
+
     def test_sigma_is_the_standard_deviation_for_every_law(self) -> None:
         """120 000 draws; the standard error of the deviation is below 0.5 %, the tolerance 3 %: no false alarm to speak of."""
         for law in ("gaussian", "laplace", "uniform"):

@@ -43,8 +43,8 @@ class Noise:
         grid: float | None = None,
     ) -> None:
         object.__setattr__(self, "law", law_named(law))
-        object.__setattr__(self, "scale", torch.as_tensor(scale, dtype=torch.float64))
-        object.__setattr__(self, "loc", torch.as_tensor(loc, dtype=torch.float64))
+        object.__setattr__(self, "scale", torch.as_tensor(scale, dtype=torch.float64).clone())
+        object.__setattr__(self, "loc", torch.as_tensor(loc, dtype=torch.float64).clone())
         object.__setattr__(self, "grid", grid)
         object.__setattr__(self, "_prepared", {})
         self._check()

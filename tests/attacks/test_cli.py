@@ -59,6 +59,7 @@ def test_sound_certificates_hold_and_the_command_goes_on_where_it_stopped(run: P
     assert [row["tried"] for row in json.loads(out)] == [2, 2]
     assert before.items() <= bodies(run).items()
     assert len(bodies(run)) == 4
+    assert (run / "room.png").read_bytes().startswith(b"\x89PNG")
     assert "certificates under attack" in attack(str(run), *QUICK, "--limit", "2")[1]
 
 

@@ -120,5 +120,21 @@ def test_models_without_parameters_differ_by_name() -> None:
     assert len({fingerprint(model) for model in models}) == len(models)
 
 
+def test_layers_count_beside_weights() -> None:
+    layer = nn.Linear(2, 2)
+    models = [nn.Sequential(layer, then) for then in (nn.ReLU(), nn.Tanh(), nn.LeakyReLU(0.1), nn.LeakyReLU(0.2))]
+    assert len({fingerprint(model) for model in models}) == len(models)
+
+
+def test_addresses_do_not_count() -> None:
+    class Applied(nn.Linear):
+        def extra_repr(self) -> str:
+            return f"then={copy.copy} at {hex(id(self))}"
+
+    model = Applied(2, 2)
+    assert repr(model) != repr(twin := copy.deepcopy(model))
+    assert fingerprint(model) == fingerprint(twin)
+
+
 def test_fingerprint_is_sha256() -> None:
     assert len(fingerprint(mlp((2,), 2))) == 64

@@ -10,8 +10,9 @@ import typer
 
 from smoothcert.cli import options as o
 from smoothcert.cli.build import dataset_of, settings_of_run, smoother_of
-from smoothcert.cli.console import output, progress_bar
+from smoothcert.cli.console import errors, output, progress_bar
 from smoothcert.errors import SettingError
+from smoothcert.files import write_atomically
 
 NAME = "attack"
 EXAMPLE = "smoothcert attack runs/a --limit 50 --beyond 1.5,2"
@@ -31,7 +32,10 @@ def command(
     alpha: Annotated[float, typer.Option(help="Probability that a sound certificate is called violated.")] = 0.001,
     limit: Annotated[int | None, typer.Option(help="At most so many certificates.", min=1)] = None,
     beyond: Annotated[
-        str | None, typer.Option(help="Also attack at these multiples of the radius, comma-separated: 1.1,1.5,2.")
+        str | None,
+        typer.Option(
+            help="Also attack at these multiples of the radius, comma-separated: 1.1,1.5,2; drawn as RUN/room.png."
+        ),
     ] = None,
     memory: Annotated[
         Path | None, typer.Option(help="The memory that keeps the certificates. [default: the run's own, if any]")
@@ -62,7 +66,7 @@ def command(
     settings = settings_of_run(run, moved)
     from smoothcert.attacks.check import Effort
     from smoothcert.attacks.over_run import attack_run
-    from smoothcert.report.attacks import attack_summary, attack_table
+    from smoothcert.report.attacks import attack_summary, attack_table, draw_room
 
     effort = Effort(None if attacks is None else tuple(attacks.split(",")), budget, votes, alpha)
     dataset = dataset_of(settings.data)
@@ -81,5 +85,8 @@ def command(
         print(jsonlib.dumps(rows))
     else:
         output.print(attack_table(findings))
+    if beyond is not None:
+        write_atomically(run / "room.png", draw_room(findings))
+        errors.print(f"curve: {run / 'room.png'}", highlight=False)
     if any(row["broken"] for row in rows):
         raise typer.Exit(1)

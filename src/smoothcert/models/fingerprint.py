@@ -1,8 +1,9 @@
-"""The fingerprint of a model: equal weights, equal fingerprint."""
+"""The fingerprint of a model: equal layers and equal weights, equal fingerprint."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,9 +12,11 @@ from torch import Tensor, nn
 
 from smoothcert.models.adapters import Classifier
 
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # of a function among a layer's settings: another in every process
+
 
 def fingerprint(model: Callable[[Tensor], Any]) -> str:
-    """SHA-256 over the sorted (name, dtype, shape, bytes) of the state dict, buffers included.
+    """SHA-256 over the layers as torch prints them and the sorted (name, dtype, shape, bytes) of the state dict.
 
     A model without parameters is told apart by the name of its class or function alone: it cannot show its
     numbers. A Classifier has the fingerprint of what it wraps.
@@ -23,6 +26,8 @@ def fingerprint(model: Callable[[Tensor], Any]) -> str:
     >>> _ = layer.bias.data.add_(1)
     >>> fingerprint(layer) == before
     False
+    >>> fingerprint(nn.Sequential(layer, nn.ReLU())) == fingerprint(nn.Sequential(layer, nn.Tanh()))
+    False
     """
     if isinstance(model, Classifier):
         return fingerprint(model.model)
@@ -30,6 +35,7 @@ def fingerprint(model: Callable[[Tensor], Any]) -> str:
     parameters = 0
     if isinstance(model, nn.Module):
         parameters = sum(1 for _ in model.parameters())
+        digest.update(ADDRESS.sub("", repr(model)).encode())
         for name, value in sorted(model.state_dict().items()):
             if isinstance(value, Tensor):
                 digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())

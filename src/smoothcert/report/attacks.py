@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import BytesIO
 from typing import Any
 
+import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from rich.table import Table
 
 from smoothcert.certificates import Soundness
 from smoothcert.findings import Finding, allowance
 from smoothcert.maths.geometry import round_down
+from smoothcert.report.figures import COLOURS, STYLE, STYLES
 
 CLAIMS = (Soundness.GLOBAL, Soundness.MEMORY)  # labels that speak of the deployed predictor
 
@@ -83,3 +88,44 @@ def attack_table(findings: Sequence[Finding]) -> Table:
         f"by chance with probability below {alpha:g}; –: the label promises nothing there"
     )
     return result
+
+
+def draw_room(findings: Sequence[Finding]) -> bytes:
+    """How much room certificates leave: the share that was not broken against the multiple of the radius, as PNG.
+
+    One panel per label; the thick line is all attacks together, so the lowest.
+    """
+    rows = attack_summary(findings)
+    labels = dict.fromkeys(row["label"] for row in rows)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(6.4 * len(labels), 4.4), layout="constrained")
+        FigureCanvasAgg(figure)
+        panels = figure.subplots(1, len(labels), sharey=True, squeeze=False)[0]
+        for panel, label in zip(panels, labels, strict=True):
+            own = [row for row in rows if row["label"] == label]
+            times = [row["times"] for row in own]
+            for position, name in enumerate(own[0]["held_by_attack"]):
+                held = [100 * row["held_by_attack"][name] for row in own]
+                style = {"linewidth": 1, "marker": "o", "markersize": 4, "linestyle": STYLES[Soundness(label)]}
+                panel.plot(times, held, color=COLOURS[position % len(COLOURS)], label=name, **style)
+            held = [100 * (1 - row["violated"] / row["tried"]) for row in own]
+            panel.plot(
+                times,
+                held,
+                color="0.8",
+                linewidth=7,
+                zorder=1,
+                label="all together",
+                linestyle=STYLES[Soundness(label)],
+            )
+            panel.axvline(1.0, color="grey", linewidth=1)
+            panel.set(
+                xlabel="multiple of the certified radius",
+                ylim=(0, 103),
+                title=f"{label}, {own[0]['tried']} certificates",
+            )
+        panels[0].set_ylabel("certificates not broken (%)")
+        panels[-1].legend(fontsize=9)
+        picture = BytesIO()
+        figure.savefig(picture, dpi=150, format="png")
+    return picture.getvalue()

@@ -88,7 +88,7 @@ class Ancer(Tuner):
         """The scale with the best objective by fresh votes, among those whose inner radius is at least the first's."""
         block = subject.smoother.plan.block
         drawn = [subject.mirrored(Phase.CHECK, step, block) for step in range(math.ceil(self.votes / block))]
-        promises = [subject.promise(subject.votes(scale, drawn), label) for scale in scales]
+        promises = [subject.promise(scale, drawn, label) for scale in scales]
         inner = [float(scale.min()) * promise for scale, promise in zip(scales, promises, strict=True)]
 
         def objective(at: int) -> float:

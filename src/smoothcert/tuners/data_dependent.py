@@ -17,15 +17,16 @@ if TYPE_CHECKING:
     from smoothcert.smoother import Smoother
 
 STEP = 1.25  # of the search, refined once by its root
+GAIN = 1.02  # the least that a step must promise: below it is chance
 LEAST = -13  # steps from the start: the factor 1/18
 
 
 class DataDependent(Tuner):
     """One factor per input for the whole noise (Alfarra et al. 2022), found by votes instead of gradients.
 
-    The radius that the certifying votes would prove, if they split like ``votes`` tuning votes, is followed up or else
-    down in steps of a quarter, then of an eighth, on the same draws at every step. The gradient form that was published
-    is PublishedDataDependent; it moves too little, and its mean softmax is less sure than the votes are.
+    The radius that the certifying votes would prove, as far as ``votes`` tuning votes and their margins tell, is followed
+    up or else down in steps of a quarter, then of an eighth, on the same draws at every step. The gradient form that was
+    published is PublishedDataDependent; it moves too little, and its mean softmax is less sure than the votes are.
 
     largest: no factor above this one. Under much more noise than it was trained with a network answers one class whatever
     it is shown; inputs of that class would get any radius, and it would say nothing about them.
@@ -47,12 +48,12 @@ class DataDependent(Tuner):
     def tune(self, subject: Subject) -> tuple[Tensor, int]:
         """The scale of one input, and the label that it is tuned for: the one that leads under the noise it starts from."""
         start, drawn = subject.start.scale, subject.mirrored(Phase.ISOTROPIC, 0, self.votes)
-        label = int(subject.votes(start, [drawn])[:-1].argmax())
+        label = subject.leader(drawn)
 
         def height(place: float) -> float:
             """The radius at so many steps from the start; where there is none, less noise is higher."""
             factor = math.pow(STEP, place)
-            radius = factor * subject.promise(subject.votes(factor * start, [drawn]), label)
+            radius = factor * subject.promise(factor * start, [drawn], label)
             return radius if radius > 0 else -factor
 
         place = climb(height, LEAST, math.log(self.largest, STEP))
@@ -67,11 +68,11 @@ def climb(height: Callable[[float], float], least: float, largest: float) -> flo
     """
     here, top = 0.0, height(0.0)
     for direction in (1, -1):
-        while least <= here + direction <= largest and (reached := height(here + direction)) > top:
+        while least <= here + direction <= largest and (reached := height(here + direction)) > GAIN * top:
             here, top = here + direction, reached
         if here != 0:
             break
     for there in (here + 0.5, here - 0.5):
-        if least <= there <= largest and height(there) > top:
+        if least <= there <= largest and height(there) > GAIN * top:
             return there
     return here

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from smoothcert.errors import ModelError
-from smoothcert.maths import IntArray
 from smoothcert.maths.intervals import lower_bound
+from smoothcert.maths.tail import chance_above_zero
 from smoothcert.noise import Noise
 from smoothcert.polling import tally
 from smoothcert.seeds import Stage, draws_for
@@ -72,20 +72,24 @@ class Subject:
         return logits
 
     @torch.no_grad()
-    def votes(self, scale: Tensor, drawn: Sequence[Tensor]) -> IntArray:
-        """The votes under a scale; in the last place the copies with a NaN."""
-        total: IntArray = sum(tally(self.logits(scale, block)) for block in drawn)  # type: ignore[assignment]
-        return total
+    def leader(self, drawn: Tensor) -> int:
+        """The label that most copies get under the noise the input starts from."""
+        return int(tally(self.logits(self.start.scale, drawn))[:-1].argmax())
 
-    def promise(self, counts: IntArray, label: int) -> float:
-        """The radius at unit scale that the certifying votes would prove if they split like these; 0 if none.
-
-        One more vote is counted against the label: that n votes agree does not show a rival below 1/n.
-        """
+    @torch.no_grad()
+    def promise(self, scale: Tensor, drawn: Sequence[Tensor], label: int) -> float:
+        """The radius at unit scale that the certifying votes would prove if margins went on as on these draws; 0 if none."""
+        margins = torch.cat([margins_of(self.logits(scale, block), label) for block in drawn])
+        chance = chance_above_zero(margins.double().cpu().numpy())
         plan = self.smoother.plan
-        share = int(counts[label]) / (int(counts.sum()) + 1)
-        lower = float(lower_bound(math.floor(share * plan.trials), plan.trials, plan.alpha))
+        lower = float(lower_bound(round(chance * plan.trials), plan.trials, plan.alpha))
         return self.gap.factor * float(self.gap.rule.radius(lower, 1.0 - lower, self.gap.dim)) if lower > 0.5 else 0.0
+
+
+def margins_of(logits: Tensor, label: int) -> Tensor:
+    """By how much the label leads each copy's strongest rival; -inf where an answer is not a number."""
+    rivals = torch.cat([logits[:, :label], logits[:, label + 1 :]], dim=1)
+    return (logits[:, label] - rivals.amax(dim=1)).nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
 
 
 def tuned(
