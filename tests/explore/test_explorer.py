@@ -14,7 +14,7 @@ from smoothcert.data.base import ArrayDataset
 from smoothcert.errors import InputError, RunError, SettingError, SmoothcertError
 from smoothcert.explore import directions
 from smoothcert.explore.explorer import Explorer
-from smoothcert.explore.slices import SIZE, Asked, outline
+from smoothcert.explore.slices import SIZE, Asked, outline, regions
 from smoothcert.explore.specimen import Specimen
 from smoothcert.noise import Noise
 from smoothcert.regions import Region
@@ -41,6 +41,18 @@ def test_an_outline_is_the_boundary_of_the_region(norm: float) -> None:
     for corner in outline(vectors, region.full_scale, region.radius, norm):
         assert region.contains(0.999 * corner @ vectors)
         assert not region.contains(1.001 * corner @ vectors)
+
+
+def test_both_regions_of_an_input_are_outlined(explorer: Explorer) -> None:
+    """The ellipsoid along the axes of its widest and narrowest pixel, and the largest ball inside it."""
+    specimen = explorer._specimen(1)
+    assert specimen.region is not None
+    axes = directions.extremes(specimen, 0)
+    found = regions(specimen, axes)
+    scale, radius = specimen.scale, specimen.region.radius
+    np.testing.assert_allclose(np.abs(found["region"]).max(axis=0), [radius * scale.max(), radius * scale.min()])
+    np.testing.assert_allclose(np.linalg.norm(found["inner"], axis=1), radius * scale.min())
+    assert scale.max() > 2 * scale.min()
 
 
 def small(tmp_path: Path) -> Specimen:
@@ -106,6 +118,12 @@ def test_a_point_is_judged_where_the_classifier_gets_it(explorer: Explorer) -> N
     assert [found["label"]] == explorer.smoother.predict(x, 0, votes=100)
 
 
+def test_a_point_off_the_grid_is_what_float32_holds(tmp_path: Path) -> None:
+    place = small(tmp_path).point(np.full(6, 1 / 3))
+    np.testing.assert_allclose(place, np.linspace(-1, 1, 6) + 1 / 3, atol=1e-6)
+    assert np.array_equal(place, place.astype(np.float32))
+
+
 def test_a_drawing_is_a_perturbation(explorer: Explorer) -> None:
     drawing = np.zeros(784)
     drawing[:5] = 1.0
@@ -166,6 +184,13 @@ def test_an_abstention_has_no_region(leak: Explorer) -> None:
     assert slice_["outlines"] == {}
     assert slice_["extent"] == 3.0  # times the noise
     assert set(slice_["label"]) == {0, 1}
+
+
+def test_a_point_is_not_asked_with_the_draws_of_the_certificate(leak: Explorer) -> None:
+    """On an even split other draws give another count, except with probability 0.03; the seed is fixed."""
+    specimen = leak._specimen(1)
+    certifying = specimen.record.estimation[-1]
+    assert specimen.ask(specimen.center, specimen.record.trials).counts != list(certifying)
 
 
 def test_what_is_refused(explorer: Explorer, run: Path) -> None:

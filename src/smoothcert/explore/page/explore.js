@@ -191,7 +191,7 @@ function explore(data, place) {
       const says = point.label == null ? "cannot tell" : `class ${point.label}`;
       const change = one.label != null && point.label !== one.label ? ` (certified: ${one.label})` : "";
       verdict.replaceChildren(element("div", { class: "verdict", "data-inside": String(point.inside), role: "status" },
-        element("div", {}, element("strong", {}, where), part, `; ${one.norm} distance ${point.distance.toPrecision(4)}, ${point.moved} numbers changed`),
+        element("div", {}, element("strong", {}, where), part, `; ${one.norm} distance ${point.distance.toPrecision(4)}, ${point.moved} ${point.moved === 1 ? "number" : "numbers"} changed`),
         element("div", {}, `The smoothed classifier says: `, element("strong", { class: "answer" }, says), change, question.anew ? " with the noise chosen anew here" : " with this input's noise"),
         point.promised != null && element("div", {}, "The memory answers: ", element("strong", {}, `class ${point.promised}`))),
       element("div", { class: "facts" }, point.picture && element("figure", {}, image(point.picture, "the moved input", "pixels big"), element("figcaption", {}, "the moved input")), element("div", { style: "flex: 1 1 16rem; min-width: 0" }, votes(point.counts, point.invalid, one.label, []))));
@@ -203,7 +203,8 @@ function explore(data, place) {
       section("input", `Input ${one.index}`,
         element("div", { class: "facts" }, one.picture && image(one.picture, `input ${one.index}`, "pixels big"), facts(one))),
       section("votes", "Votes",
-        element("p", { class: "faint" }, `${one.trials} votes. Dashed: class ${one.leader} wins with probability at least ${one.lower_words}, except with probability ${one.alpha}.`, one.upper != null && ` Its strongest rival wins with at most ${one.upper.toPrecision(5)} (second dashed line).`),
+        element("p", { class: "faint" }, `${one.trials} votes. Dashed: class ${one.leader} wins with probability at least ${one.lower_words}, except with probability ${one.alpha}.`, one.upper != null && ` Its strongest rival wins with at most ${one.upper.toPrecision(5)} (second dashed line).`,
+          one.label != null && one.label !== one.leader && ` The memory had promised class ${one.label} here before, and keeps it.`),
         votes(one.counts, one.invalid, one.leader, bounds)),
       section("noise", "Noise",
         one.copies[0].picture ? [element("p", { class: "faint" }, "The first noisy copies that voted, and the base classifier's answer to each. Pixels are clipped for the eye only."),
@@ -212,7 +213,7 @@ function explore(data, place) {
         one.maps.length ? [element("h3", {}, "θ: the scale of the noise, and of the region, per pixel"), element("div", { class: "strip" }, one.maps.map((map, k) => element("figure", {}, image(map.picture, `θ of channel ${k}`, "pixels big"), element("figcaption", {}, `channel ${k}: ${map.low} (dark) to ${map.high}`))))]
           : element("p", { class: "faint" }, one.scale[0] === one.scale[2] ? `θ is ${one.scale[0].toPrecision(4)} in every coordinate.` : `θ: least ${one.scale[0].toPrecision(4)}, median ${one.scale[1].toPrecision(4)}, largest ${one.scale[2].toPrecision(4)}.`)),
       section("around", "Around it",
-        element("p", { class: "faint" }, "A plane through the input: colours are classes, strong colours sure ones. Click a point to ask there."),
+        element("p", { class: "faint" }, `A plane through the input, which is moved along the axes in its own units${one.grid ? " (a pixel runs from 0 to 1)" : ""}. Colours are classes, strong colours sure ones. Click a point to ask there.`),
         element("div", { class: "controls" }, axesLabel, again, votesLabel, zoomLabel), status,
         element("div", { class: "pair" }, picture, element("div", {},
           element("h3", {}, "Move the input"),
