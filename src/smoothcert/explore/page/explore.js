@@ -65,7 +65,7 @@ function explore(data, place) {
           fill: (d) => colours.get(d.one) || "#888888", fillOpacity: (d) => 0.15 + 0.7 * d.share }),
         line("region", { stroke: "currentColor", strokeWidth: 2.5 }),
         line("inner", { stroke: "currentColor", strokeWidth: 1.5, strokeDasharray: "5 4" }),
-        Plot.dot([[0, 0]], { symbol: "plus", r: 6, stroke: "currentColor", strokeWidth: 2 }),
+        Plot.dot([[0, 0]], { symbol: "plus", r: 4, stroke: "currentColor", strokeWidth: 1.5 }),
         at && Math.max(Math.abs(at[0]), Math.abs(at[1])) <= edge && Plot.dot([at], { r: 6, fill: "#D55E00", stroke: "white", strokeWidth: 1.5 }),
         Plot.tip(cells, Plot.pointer({ x: "a", y: "b", maxRadius: 30, title: (d) => (d.one < 0 ? "no class" : `class ${d.one}: ${d.share.toFixed(2)} ${share}`) })),
       ],

@@ -240,7 +240,7 @@ const Smoothcert = (() => {
     const pictured = element("input", { type: "checkbox", onchange: filter });
     filter();
     return element("div", { id: "inputs" },
-      element("p", { class: "faint" }, pictures.rule, anyMap && " A noise map shows the scale per pixel, the mean of the channels; beside it its largest and its least value."),
+      element("p", { class: "faint" }, pictures.rule, anyMap && " A noise map shows the scale per pixel, the mean of the channels", anyMap && (Object.values(pictures.scales).some((one) => one.low) ? "; beside it its largest and its least value." : ".")),
       element("div", { class: "controls" }, lines.length > 1 && runLabel, kindLabel, truths.length > 0 && truthLabel, element("label", {}, "input ", wanted),
         (anyPicture || anyMap) && element("label", {}, pictured, "only with pictures")),
       grid);
