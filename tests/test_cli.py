@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +16,17 @@ from safetensors.torch import save_file
 from torch import nn
 
 import smoothcert.cli
+from smoothcert.certificates import Soundness
 from smoothcert.laws import LAWS
 from smoothcert.models import MODELS, read_metadata, small_cnn
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
+from smoothcert.store import RESULTS, SqliteStore
+from smoothcert.testing.records import RECORD
 from smoothcert.training import RECIPES
 
 COMMANDS = (
-    *("demo", "train", "certify", "predict", "attack", "report", "curve", "search", "recertify", "export", "import"),
-    *("cite", "recipes", "models", "laws"),
+    *("demo", "train", "certify", "predict", "attack", "report", "explore", "curve", "search", "recertify", "export"),
+    *("import", "cite", "recipes", "models", "laws"),
 )
 
 
@@ -72,6 +76,17 @@ def cli(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> C
 
 
 QUICK = ("--limit", 3, "-n", 200, "--block", 50, "--select", 20)
+
+
+def test_a_log_that_cannot_hold_the_label_is_warned_of(cli: Cli, folder: Path) -> None:
+    with SqliteStore(folder / RESULTS, create=True) as store:
+        for index, (soundness, label) in enumerate([("frozen", 1), ("global", 1), ("frozen", None)]):
+            store.append(replace(RECORD, index=index, soundness=Soundness(soundness), label=label), 1.0)
+    log, notes = cli("export", ".", "--format", "cohen")
+    assert len(log.splitlines()) == 4
+    assert "warning: 1 of 2 certificates are labelled frozen (the noise was chosen for this very input" in notes
+    assert "no column for it" in notes
+    assert cli("export", ".", "--format", "csv")[1] == ""
 
 
 @pytest.mark.filterwarnings("ignore:the network seems to answer at random")
@@ -134,6 +149,22 @@ class TestJourney:
         cli("export", "a", "--format", "cohen", "--out", "a.tsv")
         given = ("--sigma", 0.25, "--alpha", 0.001, "--n", 200)
         _, notes = cli("import", "a.tsv", "--format", "cohen", *given, "--out", "log")
+        wrong = (
+            "certify",
+            "--model",
+            model,
+            "--sigma",
+            0.25,
+            *QUICK,
+            "--method",
+            "reuse",
+            "--tuned",
+            "log",
+            "--out",
+            "b",
+        )
+        assert "does not say for which data its noise was tuned" in cli(*wrong, status=2)[1]
+        assert not (folder / "b").exists()
         assert "3 records in log" in notes
         rows = json.loads(cli("report", "a", "log", "--json", "--out", "both")[0])
         assert [row["label"] for row in rows] == ["global", "imported"]

@@ -57,6 +57,16 @@ def test_supersets(lines: list[Line]) -> None:
     )
 
 
+def test_imported_regions_are_unknown_and_left_out(lines: list[Line], tmp_path: Path) -> None:
+    [log] = read_lines([written(tmp_path / "log", BALLS, 1.0, soundness=Soundness.IMPORTED)])
+    alone, beside = supersets(lines), supersets([*lines, log])
+    assert alone is not None
+    assert beside is not None
+    assert beside.rows == alone.rows
+    assert "imported runs are left out" in beside.note
+    assert supersets([lines[0], log]) is None
+
+
 def test_who_is_best(lines: list[Line]) -> None:
     sheet = best_of_all(lines)
     assert sheet is not None

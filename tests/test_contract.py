@@ -40,6 +40,7 @@ ORDER = [
     ["training", "testing"],
     ["run"],
     ["attacks"],
+    ["explore"],
     ["search"],
     ["config"],
     ["cli"],

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import types
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from smoothcert.errors import InputError, ModelError, SettingError
 from smoothcert.noise import quantise
 from smoothcert.seeds import Stage, draws_for, generator_for
 from smoothcert.smoother import Batch
+from smoothcert.tuners.fixed import Fixed
 
 GAUSSIAN = sc.Noise.isotropic("gaussian", sigma=0.5)
 
@@ -183,6 +185,20 @@ class TestPolling:
 
 
 class TestSmoother:
+    def test_seconds_include_the_choice_of_the_noise(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A batch shares the time of its tuner evenly; on this clock only the tuner takes time, hours of it."""
+        clock = [0.0]
+
+        class Slow(Fixed):
+            def choose(self, smoother: sc.Smoother, x: Tensor, start: sc.Noise, indices: Sequence[int]) -> sc.Noise:
+                clock[0] += 30_000.0
+                return start
+
+        monkeypatch.setattr("smoothcert.smoother.perf_counter", lambda: clock[0])
+        batches = [Batch(torch.ones(3, 4), range(3)), Batch(torch.ones(1, 4), range(3, 4))]
+        polls = smoother(estimate=20, block=20, tuner=Slow()).polls(batches)
+        assert [poll.seconds // 1_000 for poll in polls] == [10, 10, 10, 30]
+
     def test_any_shape(self) -> None:
         for shape in [(5,), (1, 8, 8), (2, 3, 4, 5)]:
             x = torch.zeros(2, *shape)

@@ -31,6 +31,8 @@ def test_the_wheel_certifies_outside_the_repository(tmp_path: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {"smoothcert/py.typed", "smoothcert/data/digits.npz", "smoothcert/data/DIGITS.md"} <= names
     page = {"template.html", "style.css", "components.js", "d3.min.js", "plot.min.js", "LICENSES.txt"}
+    explorer = {"template.html", "explore.css", "explore.js"}
+    assert {f"smoothcert/explore/page/{name}" for name in explorer} <= names
     assert {f"smoothcert/report/page/{name}" for name in page} | {"smoothcert/report/citations.bib"} <= names
     assert not any(name.startswith("tests") for name in names)
 

@@ -134,12 +134,15 @@ class Pollster:
     @torch.inference_mode()
     def vote(self, count: Count, number: int) -> IntArray:
         """The tally of one block."""
-        copies = self._copies(count, number)
+        return tally(self.classify(self._copies(count, number))[: count.rows(number)])
+
+    def classify(self, copies: Tensor) -> Tensor:
+        """The base classifier's logits, in the memory layout and precision that are voted with."""
         if self.channels_last and copies.ndim == 4:
             copies = copies.contiguous(memory_format=torch.channels_last)
         with self._precision():
-            logits = self.classifier(copies)
-        return tally(logits[: count.rows(number)])
+            logits: Tensor = self.classifier(copies)
+        return logits
 
     def _copies(self, count: Count, number: int) -> Tensor:
         """The block's noisy copies; with shared noise the draws are keyed by block alone and the latest few are kept."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ class Poll:
     noise: Noise
     ballot: Ballot
     soundness: Soundness
-    seconds: float
+    seconds: float  # to choose the noise and to vote
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +229,7 @@ class Smoother(nn.Module):
 
         for count in self.pollster.run(begin()):
             item, selection = asked.popleft(), chosen.pop(count.index)
-            seconds = (selection.seconds + count.seconds) / self.pollster.workers
+            seconds = item.seconds + (selection.seconds + count.seconds) / self.pollster.workers
             yield Poll(
                 item.index, item.x, item.noise, Ballot(selection.votes(), count.votes()), item.soundness, seconds
             )
@@ -279,12 +280,14 @@ class Smoother(nn.Module):
         """Each input with its index and its noise, after all checks."""
         x = checked(batch.x)
         make_fixed(self.model)
+        began = perf_counter()
         noise = self.tuner.choose(self, x, self.noise, batch.indices)
+        each = (perf_counter() - began) / max(len(x), 1)
         own = self.tuner.reads_input or noise.per_input(x.ndim - 1)
         soundness = Soundness.FROZEN if own else Soundness.GLOBAL
         for position, index in enumerate(batch.indices):
             truth = None if batch.truths is None else batch.truths[position]
-            yield _Item(index, x[position], noise.row(position, tuple(x.shape[1:]), len(x)), truth, soundness)
+            yield _Item(index, x[position], noise.row(position, tuple(x.shape[1:]), len(x)), truth, soundness, each)
 
     def _warn_of_guessing(self, selection: list[Votes], truths: list[int | None]) -> None:
         reason = random_answers(selection, truths) if len(selection) == FIRST_INPUTS else None
@@ -305,6 +308,7 @@ class _Item:
     noise: Noise
     truth: int | None
     soundness: Soundness
+    seconds: float  # its share of the time in which the noise was chosen
 
 
 def _parameter_fact(value: Tensor) -> Parameter:

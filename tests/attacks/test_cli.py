@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 from smoothcert.attacks.check import Effort
 from smoothcert.attacks.over_run import attack_run
 from smoothcert.cli import app
-from smoothcert.cli.attack import settings_of_run
-from smoothcert.cli.build import dataset_of, smoother_of
+from smoothcert.cli.build import dataset_of, settings_of_run, smoother_of
 from smoothcert.errors import SmoothcertError
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
 from smoothcert.store import RESULTS

@@ -9,11 +9,13 @@ from smoothcert.certificates import Soundness
 from smoothcert.errors import DataError, RunError, SettingError
 from smoothcert.metrics.curves import abstention, average_certified_radius, certified_accuracy
 from smoothcert.recertify import recertify
+from smoothcert.report.comparisons import best_of_all, supersets
 from smoothcert.report.exports import to_cohen
-from smoothcert.report.runs import read_runs
+from smoothcert.report.runs import read_lines, read_runs
 from smoothcert.report.write import write_report
 from smoothcert.store import open_run
 from smoothcert.store.imports import Log, import_log
+from smoothcert.tuners.reuse import Reuse
 
 LOG = Log(sigma=0.5, alpha=0.001, trials=100_000)
 HEAD = "idx\tlabel\tpredict\tradius\tcorrect\ttime"
@@ -80,6 +82,30 @@ def test_it_stands_in_a_report(log: Path, tmp_path: Path) -> None:
     page = write_report(read_runs([tmp_path / "run"]), [0.0, 0.5], tmp_path / "out").read_text(encoding="utf-8")
     assert "[imported]" in page
     assert "smoothcert import log.tsv" in page
+
+
+def test_two_logs_in_one_report(log: Path, tmp_path: Path) -> None:
+    """Their radii compare; their regions are unknown, so none is called a superset."""
+    (tmp_path / "ancer.tsv").write_text(ANCER, encoding="utf-8")
+    import_log(log, tmp_path / "balls", "cohen", LOG)
+    import_log(tmp_path / "ancer.tsv", tmp_path / "shapes", "ancer", LOG)
+    lines = read_lines([tmp_path / "balls", tmp_path / "shapes"])
+    assert supersets(lines) is None
+    best = best_of_all(lines)
+    assert best is not None
+    # Inputs 0 and 20 are common: radii 1.23 > 0.5, and nothing right on either side of 20.
+    assert [row[:6] for row in best.rows] == [
+        ("balls", "imported", "1", "2", "100.0", "100.0"),
+        ("shapes", "imported", "1", "2", "50.0", "50.0"),
+    ]
+    page = write_report(read_runs([tmp_path / "balls", tmp_path / "shapes"]), [0.5], tmp_path / "out")
+    assert page.is_file()
+
+
+def test_its_noise_is_not_used_again(log: Path, tmp_path: Path) -> None:
+    import_log(log, tmp_path / "run", "cohen", LOG)
+    with pytest.raises(RunError, match="does not say for which data its noise was tuned"):
+        Reuse(tmp_path / "run")
 
 
 def test_it_is_not_judged_again(log: Path, tmp_path: Path) -> None:

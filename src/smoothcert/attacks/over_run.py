@@ -23,7 +23,7 @@ from smoothcert.records import Record
 from smoothcert.regions import Region
 from smoothcert.run import describe
 from smoothcert.smoother import Smoother
-from smoothcert.store import RESULTS
+from smoothcert.store import RESULTS, SqliteStore
 from smoothcert.store.attacked import AttackedRun
 
 # What the deployed predictor is made of: all of it must be what was certified.
@@ -47,7 +47,7 @@ def attack_run(
     results, if they keep promises. Smoother and data set must be those that were certified.
     """
     with closing(AttackedRun(directory)) as store:
-        _check_same(store.facts().get("configuration", {}), describe(smoother, dataset), directory)
+        check_same(store.facts().get("configuration", {}), describe(smoother, dataset), directory)
         records = [record for record in store.records() if record.label is not None][:limit]
         if not records:
             raise RunError(
@@ -56,9 +56,9 @@ def attack_run(
         check_projectable(records[0].norm)
         words = json.dumps(asdict(effort), sort_keys=True)
         source = memory or (store.path if store.keeps_promises else None)
-        _check_memory(records, source, directory)
+        check_memory(records, source, directory)
         done, wanted = store.tried(words), [(times, record) for times in multiples for record in records]
-        with nullcontext() if source is None else _memory(source, smoother) as opened:
+        with nullcontext() if source is None else opened_memory(source, smoother) as opened:
             for number, (times, record) in enumerate(wanted):
                 if (times, record.index) not in done:
                     x = torch.from_numpy(dataset.inputs([record.index]))[0]
@@ -71,7 +71,7 @@ def attack_run(
         return [finding for finding in store.findings(words) if (finding.times, finding.index) in asked]
 
 
-def certificate_of(record: Record, smoother: Smoother, x: torch.Tensor, store: AttackedRun) -> Certificate:
+def certificate_of(record: Record, smoother: Smoother, x: torch.Tensor, store: SqliteStore) -> Certificate:
     """The certificate that a record stands for, at its input."""
     scale = np.array(record.scale) if isinstance(record.scale, float) else store.get(record.scale)
     if smoother.noise.grid is None:
@@ -81,7 +81,7 @@ def certificate_of(record: Record, smoother: Smoother, x: torch.Tensor, store: A
     return Certificate(record.label, bound, region, record.soundness, record.rule)
 
 
-def _memory(path: Path | str, smoother: Smoother) -> Memory:
+def opened_memory(path: Path | str, smoother: Smoother) -> Memory:
     """An existing memory of this classifier; one that is missing must not be made here, since it would promise nothing."""
     file = Path(path) / RESULTS if Path(path).is_dir() else Path(path)
     if not file.is_file():
@@ -89,7 +89,7 @@ def _memory(path: Path | str, smoother: Smoother) -> Memory:
     return Memory.open(file, norm=smoother.norm, owner=smoother.name, create=False)
 
 
-def _check_memory(records: Sequence[Record], source: Path | str | None, directory: Path | str) -> None:
+def check_memory(records: Sequence[Record], source: Path | str | None, directory: Path | str) -> None:
     if source is None and any(record.soundness == "memory" for record in records):
         raise RunError(
             f"{directory} holds certificates that a memory keeps, but no memory; give its file with --memory, since "
@@ -97,8 +97,8 @@ def _check_memory(records: Sequence[Record], source: Path | str | None, director
         )
 
 
-def _check_same(found: dict[str, object], here: dict[str, object], directory: Path | str) -> None:
-    """Refuse to attack anything but what was certified."""
+def check_same(found: dict[str, object], here: dict[str, object], directory: Path | str) -> None:
+    """Refuse anything but what was certified."""
     changes = [
         f"{name}: {found[name]} there, {here.get(name)} here"
         for name in PREDICTOR

@@ -18,6 +18,7 @@ from smoothcert.cli import (
     cite,
     curve,
     demo,
+    explore,
     export,
     import_,
     laws,
@@ -60,7 +61,7 @@ def _stopping_cleanly(command: Callable[..., None]) -> Callable[..., None]:
 
 
 MODULES = (
-    *(demo, train, certify, predict, attack, report, curve, search, recertify, export, import_, cite),
+    *(demo, train, certify, predict, attack, report, explore, curve, search, recertify, export, import_, cite),
     *(recipes, models, laws),
 )
 for module in MODULES:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json as jsonlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from smoothcert.cli import options as o
-from smoothcert.cli.build import dataset_of, smoother_of
+from smoothcert.cli.build import dataset_of, settings_of_run, smoother_of
 from smoothcert.cli.console import errors, output, progress_bar
-from smoothcert.config import Settings, kept_settings
-from smoothcert.errors import RunError, SettingError
+from smoothcert.errors import SettingError
 from smoothcert.files import write_atomically
 
 NAME = "attack"
@@ -44,6 +42,7 @@ def command(
     ] = None,
     model: o.Model = None,
     weights: o.Weights = None,
+    data: o.MovedData = None,
     root: o.Root = None,
     device: o.Device = None,
     json: o.Json = False,
@@ -52,12 +51,18 @@ def command(
 
     A violation is declared on fresh votes only. Findings are kept in the run; the same command goes on where it
     stopped. Exit status 1: more certificates labelled global or memory are violated than chance allows.
-    --model, --weights, --root and --device are for a run whose files have moved; the model must be the same.
+    --model, --weights, --data, --root and --device are for a run whose files have moved; model and data must be the same.
     """
     multiples = [1.0, *([] if beyond is None else o.numbers(beyond, "--beyond"))]
     if min(multiples) <= 0 or len(set(multiples)) < len(multiples):
         raise SettingError(f"--beyond {beyond!r} must be multiples of the radius above 0, each once and not 1")
-    moved = {"model.source": model, "model.weights": weights, "data.root": root, "certify.device": device}
+    moved = {
+        "model.source": model,
+        "model.weights": weights,
+        "data.source": data,
+        "data.root": root,
+        "certify.device": device,
+    }
     settings = settings_of_run(run, moved)
     from smoothcert.attacks.check import Effort
     from smoothcert.attacks.over_run import attack_run
@@ -85,17 +90,3 @@ def command(
         errors.print(f"curve: {run / 'room.png'}", highlight=False)
     if any(row["broken"] for row in rows):
         raise typer.Exit(1)
-
-
-def settings_of_run(run: Path, changes: Mapping[str, str | None]) -> Settings:
-    """The settings that a run was certified with, with some of them changed."""
-    from smoothcert.store import open_run
-
-    with open_run(run) as store:
-        text = store.facts().get("notes", {}).get("settings")
-    if text is None:
-        raise RunError(
-            f"{run} does not say how it was certified (it was not made by smoothcert certify), so its model is unknown; "
-            "attack it from Python: smoothcert.attack(certificates, smoother, x)"
-        )
-    return kept_settings(text, changes)

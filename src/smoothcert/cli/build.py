@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from smoothcert.cli.console import progress_bar
-from smoothcert.config import DataSettings, NoiseSettings, Settings
-from smoothcert.errors import ModelError, SettingError
+from smoothcert.config import DataSettings, NoiseSettings, Settings, kept_settings
+from smoothcert.errors import ModelError, RunError, SettingError
 
 if TYPE_CHECKING:
     import torch
@@ -19,6 +20,27 @@ if TYPE_CHECKING:
     from smoothcert.memory import Memory
     from smoothcert.noise import Noise
     from smoothcert.smoother import Smoother
+
+
+def settings_of_run(run: Path, changes: Mapping[str, str | None]) -> Settings:
+    """The settings that a run was certified with, with some of them changed."""
+    from smoothcert.store import open_run
+
+    with open_run(run) as store:
+        facts = store.facts()
+    text = facts.get("notes", {}).get("settings")
+    if "imported_from" in facts.get("configuration", {}):
+        raise RunError(
+            f"{run} was imported from a log, which holds neither model nor noise, so there is nothing to ask; "
+            "give a run of smoothcert certify (smoothcert report shows imported ones)"
+        )
+    if text is None:
+        raise RunError(
+            f"{run} does not say how it was certified (it was not made by smoothcert certify), so its model is unknown; "
+            "attack it from Python: smoothcert.attack(certificates, smoother, x); explore it from Python: "
+            "smoothcert.explore.explorer.Explorer(smoother, dataset, run)"
+        )
+    return kept_settings(text, changes)
 
 
 def dataset_of(settings: DataSettings) -> Dataset:

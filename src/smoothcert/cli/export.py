@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from smoothcert.cli.console import errors
 from smoothcert.errors import RunError, SettingError, look_up
 from smoothcert.files import write_atomically
+
+if TYPE_CHECKING:
+    from smoothcert.records import Record
 
 NAME = "export"
 EXAMPLE = "smoothcert export runs/a --format cohen --out a.tsv"
@@ -31,6 +37,8 @@ def command(
         records, seconds = list(store.records()), store.seconds()
     if not records:
         raise RunError(f"{run} holds no records yet; certify some inputs into it first")
+    if format == "cohen":
+        _warn_of_labels(records)
     content = convert(records, [seconds[record.index] for record in records])
     if out is not None:
         write_atomically(out, content)
@@ -38,3 +46,17 @@ def command(
         raise SettingError("parquet is not text; give --out FILE")
     else:
         sys.stdout.buffer.write(content)
+
+
+def _warn_of_labels(records: Sequence[Record]) -> None:
+    """The log has no column for the label, so whoever reads it takes every radius for a proof about the deployed classifier."""
+    from smoothcert.certificates import Soundness
+    from smoothcert.report.fairness import MEANING
+
+    labels = Counter(record.soundness for record in records if record.label is not None)
+    for label in sorted(labels.keys() - {Soundness.GLOBAL}):
+        errors.print(
+            f"warning: {labels[label]} of {labels.total()} certificates are labelled {label.value} ({MEANING[label]}), and this "
+            "format has no column for it: say so wherever you publish it, or export csv",
+            style="yellow",
+        )

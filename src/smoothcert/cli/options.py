@@ -47,6 +47,9 @@ Data = Annotated[
         rich_help_panel=DATA,
     ),
 ]
+MovedData = Annotated[
+    str | None, typer.Option(help="Where the data of the run are now: a folder, or an .npz file.", rich_help_panel=DATA)
+]
 Root = Annotated[str | None, typer.Option(help="Where data sets are kept; else SMOOTHCERT_DATA.", rich_help_panel=DATA)]
 Split = Annotated[str | None, typer.Option(help="train or test. [default: test]", rich_help_panel=DATA)]
 Size = Annotated[int | None, typer.Option(help="Resize and crop the images of a folder to this.", rich_help_panel=DATA)]

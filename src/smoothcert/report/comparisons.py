@@ -8,7 +8,7 @@ from itertools import permutations
 from operator import attrgetter
 from pathlib import Path
 
-from smoothcert.certificates import weakest
+from smoothcert.certificates import Soundness, weakest
 from smoothcert.maths.geometry import round_down
 from smoothcert.metrics.curves import counts
 from smoothcert.metrics.score import envelope
@@ -39,13 +39,16 @@ def envelopes(lines: Sequence[Line], radii: Sequence[float]) -> Sheet | None:
 
 
 def supersets(lines: Sequence[Line]) -> Sheet | None:
-    """For each ordered pair of lines on the same data: on how many common inputs the first certifies a superset."""
-    rows = []
+    """For each ordered pair of lines on the same data: on how many common inputs the first certifies a superset.
+
+    Imported lines are left out: a log gives radii and not the regions, which may be larger than the balls of these radii.
+    """
+    rows, own = [], [line for line in lines if line.soundness is not Soundness.IMPORTED]
     with ExitStack() as stack:
         stores = {
-            place: stack.enter_context(open_run(place)) for place in dict.fromkeys(line.directory for line in lines)
+            place: stack.enter_context(open_run(place)) for place in dict.fromkeys(line.directory for line in own)
         }
-        for one, other in permutations(lines, 2):
+        for one, other in permutations(own, 2):
             if _setting(one, "data") != _setting(other, "data") or one.name == other.name:
                 continue
             common = _common([one, other])
@@ -57,6 +60,7 @@ def supersets(lines: Sequence[Line]) -> Sheet | None:
             rows.append((f"{one.name} ⊇ {other.name}", label, str(len(common)), *shares))
     header = ("regions", "label", "inputs", "superset, %", "where neither certifies, %")
     note = "shares of the common inputs; a wrong answer certifies nothing, and nothing is contained in everything"
+    note += "; imported runs are left out, since a log does not hold the regions" if len(own) < len(lines) else ""
     return Sheet("supersets (ANCER, Definition 1)", header, tuple(rows), note) if rows else None
 
 

@@ -37,14 +37,19 @@ DASHES = {
 
 def page(runs: Sequence[Run], radii: Sequence[float]) -> str:
     """The report of these runs as one HTML document."""
+    return assembled(_text("template.html"), content(runs, radii))
+
+
+def assembled(document: str, data: Any, **more: str) -> str:
+    """A template with style, charting library, components, data and ``more`` in the places it marks for them."""
     parts = {
         "style": _text("style.css"),
         "libraries": _text("d3.min.js") + "\n" + _text("plot.min.js"),
         "components": _text("components.js"),
+        **more,
         # A closing tag inside the data must not end the script that holds it.
-        "data": json.dumps(content(runs, radii), allow_nan=False, separators=(",", ":")).replace("</", "<\\/"),
+        "data": json.dumps(data, allow_nan=False, separators=(",", ":")).replace("</", "<\\/"),
     }
-    document = _text("template.html")
     for name, text in parts.items():
         document = document.replace(f"/*{name}*/", text, 1)
     return document
@@ -60,17 +65,18 @@ def content(runs: Sequence[Run], radii: Sequence[float]) -> dict[str, Any]:
         "labels": {
             label.value: MEANING[label] for label in Soundness if any(line.soundness is label for line in lines)
         },
-        "lines": [_line(line, position) for position, line in enumerate(lines)],
+        "lines": [line_of(line, position) for position, line in enumerate(lines)],
         "tables": [asdict(sheet) for sheet in tables(lines, radii)],
         "classes": [asdict(class_table(line, radii)) for line in lines if line.labelled],
         "pictures": pictures_of(runs),
-        "runs": [_run(run) for run in runs],
+        "runs": [run_of(run) for run in runs],
     }
 
 
-def _line(line: Line, position: int) -> dict[str, Any]:
+def line_of(line: Line, position: int) -> dict[str, Any]:
+    """What the page shows of one line."""
     records = line.records
-    digits = _digits(max(max(record.radius, record.proxy_radius) for record in records))
+    digits = digits_of(max(max(record.radius, record.proxy_radius) for record in records))
     chances = distributions.probabilities(records)
     points = _thinned(np.unique(chances))
     columns: dict[str, Sequence[int | float | None]] = {
@@ -126,12 +132,13 @@ def _down(value: float | None, digits: int) -> float | None:
     return None if value is None or math.isnan(value) else float(round_down(value, digits))
 
 
-def _digits(largest: float) -> int:
+def digits_of(largest: float) -> int:
     """Decimals that show four digits of the largest radius."""
     return max(3, 3 - math.floor(math.log10(largest))) if 0 < largest < math.inf else 3
 
 
-def _run(run: Run) -> dict[str, Any]:
+def run_of(run: Run) -> dict[str, Any]:
+    """How a run was made."""
     notes = run.facts.get("notes", {})
     return {
         "name": run.name,

@@ -50,10 +50,3 @@ class AttackedRun(SqliteStore):
         """The multiples and inputs that are done."""
         with self._explained():
             return set(self._db.execute("SELECT times, idx FROM findings WHERE effort = ?", (effort,)))
-
-    @property
-    def keeps_promises(self) -> bool:
-        """Does the run hold a memory with promises in it?"""
-        with self._explained():
-            found = self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'memory_promises'").fetchone()
-            return bool(found and self._db.execute("SELECT 1 FROM memory_promises LIMIT 1").fetchone())

@@ -168,3 +168,10 @@ class SqliteStore:
         if row is None:
             raise StoreError(f"{self.path} holds no array {address[:12]}…; the run is incomplete")
         return np.frombuffer(zlib.decompress(row[1]), dtype="<f8").reshape(json.loads(row[0])).astype(float)
+
+    @property
+    def keeps_promises(self) -> bool:
+        """Does the run hold a memory with promises in it?"""
+        with self._explained():
+            found = self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'memory_promises'").fetchone()
+            return bool(found and self._db.execute("SELECT 1 FROM memory_promises LIMIT 1").fetchone())

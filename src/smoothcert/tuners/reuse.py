@@ -33,7 +33,12 @@ class Reuse(Tuner):
     def __init__(self, run: Path | str) -> None:
         self.run = Path(run)
         with open_run(self.run) as store:
-            self.facts = store.facts()["configuration"]
+            self.facts = store.facts().get("configuration", {})
+        if "data" not in self.facts:
+            raise RunError(
+                f"{self.run} does not say for which data its noise was tuned (it was imported, or not made by smoothcert certify); "
+                "give a run of smoothcert certify"
+            )
         digest = hashlib.sha256(json.dumps(self.facts, sort_keys=True).encode()).hexdigest()
         self.name = f"{type(self).name} {digest}"  # type: ignore[misc]
 

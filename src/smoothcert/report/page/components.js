@@ -210,7 +210,7 @@ const Smoothcert = (() => {
     const anyMap = rows.some(map), anyPicture = Object.keys(pictures.inputs).length > 0;
     const radius = (row) => row.line.digits;
     const columns = [
-      { name: "index", head: "input", value: (row) => row.index, cell: (row) => cell(String(row.index)) },
+      { name: "index", head: "input", value: (row) => row.index, cell: (row) => cell(clicked ? element("button", { type: "button" }, String(row.index)) : String(row.index)) },
       anyPicture && { name: "picture", head: "picture", cell: (row) => cell(pictures.inputs[row.index] ? image(pictures.inputs[row.index], `input ${row.index}`) : "") },
       anyMap && { name: "map", head: "noise map", cell: (row) => cell(mapCell(row) || "") },
       lines.length > 1 && { name: "run", head: "run", value: (row) => row.line.title, cell: (row) => cell(`${row.line.run} [${row.line.soundness}]`) },
@@ -240,7 +240,7 @@ const Smoothcert = (() => {
     const pictured = element("input", { type: "checkbox", onchange: filter });
     filter();
     return element("div", { id: "inputs" },
-      element("p", { class: "faint" }, pictures.rule, anyMap && " A noise map shows the scale per pixel, the mean of the channels; beside it its largest and its least value."),
+      element("p", { class: "faint" }, pictures.rule, anyMap && " A noise map shows the scale per pixel, the mean of the channels", anyMap && (Object.values(pictures.scales).some((one) => one.low) ? "; beside it its largest and its least value." : ".")),
       element("div", { class: "controls" }, lines.length > 1 && runLabel, kindLabel, truths.length > 0 && truthLabel, element("label", {}, "input ", wanted),
         (anyPicture || anyMap) && element("label", {}, pictured, "only with pictures")),
       grid);
@@ -308,5 +308,5 @@ const Smoothcert = (() => {
     ].filter(Boolean));
   }
 
-  return { element, theme, chart, curves, probabilities, histogram, legend, table, sortable, inputs, warnings, configuration, report };
+  return { element, fixed, section, choice, frame, nothing, theme, chart, curves, probabilities, histogram, legend, table, sortable, inputs, warnings, configuration, report };
 })();

@@ -1,0 +1,201 @@
+"""What the page asks for, answered one question at a time on one thread."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+
+from smoothcert.attacks.over_run import check_memory, check_same, opened_memory
+from smoothcert.certificates import Soundness
+from smoothcert.data.base import Dataset
+from smoothcert.errors import InputError, RunError, SmoothcertError
+from smoothcert.explore import views
+from smoothcert.explore.directions import Axes, axes_of
+from smoothcert.explore.slices import SIZE, Asked, described, landscape
+from smoothcert.explore.specimen import Specimen
+from smoothcert.maths import FloatArray
+from smoothcert.memory import Memory
+from smoothcert.report.runs import read_runs
+from smoothcert.run import describe
+from smoothcert.smoother import Smoother
+from smoothcert.store import open_run
+
+KEPT = 100  # slices, specimens and pairs of axes
+Value = TypeVar("Value")
+
+
+@dataclass(eq=False)
+class Job:
+    """A slice under way: how many rows are done, and what came of it or went wrong."""
+
+    done: int = 0
+    found: dict[str, Any] = field(default_factory=dict)
+    problem: str | None = None
+    stopped: bool = False
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """How far it is; the slice itself once it is whole."""
+        whole = {"slice": self.found} if self.done == SIZE else {}
+        return {"done": self.done, "total": SIZE, "problem": self.problem, **whole}
+
+
+class Explorer:
+    """One run with its classifier and data, and everything the page may ask about it.
+
+    The classifier and the files are only used on a thread of its own. A slice is many small tasks there, so that other
+    questions are answered while it grows.
+    """
+
+    def __init__(
+        self, smoother: Smoother, dataset: Dataset, directory: Path | str, memory: Path | str | None = None
+    ) -> None:
+        [self.run] = read_runs([directory])
+        if not self.run.lines:
+            raise RunError(f"{directory} holds no records yet; certify some inputs into it first")
+        if any(line.soundness is Soundness.IMPORTED for line in self.run.lines):
+            raise RunError(f"{directory} was imported from a log, which holds neither votes nor noise to look into")
+        check_same(self.run.facts.get("configuration", {}), describe(smoother, dataset), directory)
+        self.smoother, self.dataset = smoother, dataset
+        self.records = {record.index: record for line in self.run.lines for record in line.records}
+        self._memory_place = memory or self._own_memory()
+        check_memory(list(self.records.values()), self._memory_place, directory)
+        self._memory: Memory | None = None
+        self._thread = ThreadPoolExecutor(1, "explorer")
+        self._specimens: OrderedDict[int, Specimen] = OrderedDict()
+        self._axes: OrderedDict[tuple[int, str, int], Axes] = OrderedDict()
+        self._jobs: OrderedDict[Asked, Job] = OrderedDict()
+        if self._memory_place is not None:
+            self._memory = self._thread.submit(opened_memory, self._memory_place, smoother).result()
+
+    def close(self) -> None:
+        """Let go of the thread; a slice under way is left."""
+        for job in self._jobs.values():
+            job.stopped = True
+        if self._memory is not None:
+            self._thread.submit(self._memory.close)
+        self._thread.shutdown(cancel_futures=False)
+
+    def overview(self) -> dict[str, Any]:
+        """What the page holds from the start."""
+        return views.overview(self.run, reads_input=self.smoother.tuner.reads_input)
+
+    def picture(self, index: int) -> bytes:
+        """The stored picture of an input, as a PNG."""
+        return self._done(lambda: views.stored_picture(self.run, index))
+
+    def map(self, index: int) -> bytes:
+        """The noise of an input per pixel, as a PNG."""
+        return self._done(lambda: views.stored_map(self.run, self._record(index)))
+
+    def input(self, index: int) -> dict[str, Any]:
+        """All about one input."""
+        return self._done(lambda: views.input_view(self._specimen(index)))
+
+    def slice(self, asked: Asked) -> dict[str, Any]:
+        """How far a slice is; it is begun when it is first asked for, and kept."""
+        return self._done(lambda: self._begun(asked).state)
+
+    def stop(self, asked: Asked) -> dict[str, Any]:
+        """Give up a slice that nobody waits for any more."""
+        job = self._jobs.get(asked)
+        if job is not None:
+            job.stopped = True
+        return {}
+
+    def point(self, index: int, move: Mapping[str, Any], votes: int, anew: bool) -> dict[str, Any]:
+        """Is the moved input inside the region, and what does the smoothed classifier say there?"""
+
+        def found() -> dict[str, Any]:
+            specimen = self._specimen(index)
+            place = specimen.point(self._offset(specimen, move))
+            promised = None if self._memory is None else self._memory.answer(place)
+            return views.point_view(specimen, place, specimen.ask(place, votes, anew=anew), promised)
+
+        return self._done(found)
+
+    # On the thread
+
+    def _done(self, question: Callable[[], Value]) -> Value:
+        return self._thread.submit(question).result()
+
+    def _own_memory(self) -> Path | None:
+        with open_run(self.run.directory) as store:
+            return store.path if store.keeps_promises else None
+
+    def _record(self, index: int) -> Any:
+        if index not in self.records:
+            raise InputError(f"the run holds no record of input {index}; choose one from the table")
+        return self.records[index]
+
+    def _specimen(self, index: int) -> Specimen:
+        record = self._record(index)
+
+        def make() -> Specimen:
+            x = torch.from_numpy(self.dataset.inputs([index]))[0]
+            with open_run(self.run.directory) as store:
+                return Specimen(record, self.smoother, x, store)
+
+        return _kept(self._specimens, index, make)
+
+    def _axes_of(self, specimen: Specimen, name: str, seed: int) -> Axes:
+        key = (specimen.index, name, seed)
+        return _kept(self._axes, key, lambda: axes_of(name, specimen, seed))
+
+    def _offset(self, specimen: Specimen, move: Mapping[str, Any]) -> FloatArray:
+        """A move in the plane of a slice, or a drawing over the picture; either is multiplied by ``far``."""
+        if "drawing" in move:
+            return views.drawn_offset(specimen, move["drawing"], move.get("channel"), float(move["far"]))
+        asked = Asked(specimen.index, str(move["axes"]), int(move["seed"]))
+        axes = self._axes_of(specimen, asked.axes, asked.seed)
+        return np.asarray([float(move["a"]), float(move["b"])]) @ axes.vectors
+
+    def _begun(self, asked: Asked) -> Job:
+        job = self._jobs.get(asked)
+        if job is None or job.stopped or job.problem:
+            job = self._jobs[asked] = Job()
+            while len(self._jobs) > KEPT:
+                self._jobs.popitem(last=False)[1].stopped = True
+            self._thread.submit(self._guarded, job, lambda: self._start(asked, job))
+        return job
+
+    def _start(self, asked: Asked, job: Job) -> None:
+        specimen = self._specimen(asked.index)
+        axes = self._axes_of(specimen, asked.axes, asked.seed)
+        job.found = described(specimen, axes, asked.zoom) | asdict(asked) | {"label": [], "share": []}
+        rows = landscape(specimen, axes, job.found["extent"], asked.votes)
+
+        def advance() -> None:
+            label, share = next(rows)
+            job.found["label"] += label
+            job.found["share"] += share
+            job.done += 1
+            if job.done < SIZE and not job.stopped:
+                self._thread.submit(self._guarded, job, advance)
+
+        advance()
+
+    @staticmethod
+    def _guarded(job: Job, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except SmoothcertError as problem:
+            job.problem = str(problem)
+        except Exception as problem:
+            job.problem = f"{type(problem).__name__}: {problem}"
+
+
+def _kept(cache: OrderedDict[Any, Value], key: Any, make: Callable[[], Value]) -> Value:
+    """The value of this key, made when it is not there; the oldest is dropped when there are many."""
+    if key not in cache:
+        cache[key] = make()
+        if len(cache) > KEPT:
+            cache.popitem(last=False)
+    return cache[key]

@@ -1,0 +1,101 @@
+"""One input of a run with all that was certified of it, and what the classifier says around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from smoothcert.attacks.over_run import certificate_of
+from smoothcert.bounds import leads
+from smoothcert.errors import InputError
+from smoothcert.laws import law_named
+from smoothcert.maths import FloatArray
+from smoothcert.noise import Noise
+from smoothcert.polling import Count, make_fixed
+from smoothcert.records import Parameter, Record
+from smoothcert.regions import Region
+from smoothcert.seeds import Stage, draws_for
+from smoothcert.smoother import Smoother
+from smoothcert.store import SqliteStore
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What the smoothed classifier said at a point: label None where the votes cannot tell."""
+
+    label: int | None
+    counts: list[int]
+    invalid: int
+
+
+class Specimen:
+    """An input, its record, the region that was certified and the noise it was certified with.
+
+    A point is asked with the draws that ``predict`` uses for this index, never with those of the certificate.
+    """
+
+    def __init__(self, record: Record, smoother: Smoother, x: Tensor, store: SqliteStore) -> None:
+        def parameter(value: Parameter) -> float | FloatArray:
+            return value if isinstance(value, float) else store.get(value)
+
+        make_fixed(smoother.model)
+        self.record, self.smoother, self.x = record, smoother, x
+        self.shape = tuple(x.shape)
+        self.noise = Noise(law_named(record.law), parameter(record.scale), parameter(record.loc), smoother.noise.grid)
+        self.center = smoother.noise.center_of(x)
+        certificate = certificate_of(record, smoother, x, store)
+        self.region: Region | None = None if record.label is None else certificate.region
+
+    @property
+    def index(self) -> int:
+        """The number of the input in its data set."""
+        return self.record.index
+
+    @cached_property
+    def scale(self) -> FloatArray:
+        """The noise's scale in every coordinate."""
+        return np.broadcast_to(self.noise.drawn_scale, self.shape)
+
+    def point(self, offset: FloatArray) -> FloatArray:
+        """The input moved by this much, as the classifier gets it: in float32, or on the nearest grid point."""
+        if offset.size != self.center.size or not np.isfinite(offset).all():
+            raise InputError(
+                f"a perturbation of input {self.index} needs {self.center.size} finite numbers; got {offset.size}"
+            )
+        moved = self.center + offset.reshape(self.shape)
+        if self.noise.grid is None:
+            return moved.astype(np.float32).astype(float)
+        return np.asarray(np.rint(moved * self.noise.levels) / self.noise.levels)
+
+    def copies(self, number: int) -> tuple[Tensor, list[int | None]]:
+        """The first noisy copies that voted on the class, and the base classifier's answer to each."""
+        pollster = self.smoother.pollster
+        key = 0 if pollster.shared_noise else self.index
+        dtype, device = self.noise.sampling_dtype, self.smoother.device
+        draws = draws_for(self.smoother.seed, key, Stage.SELECT, 0, dtype=dtype, device=device)
+        copies = self.noise.copies(self.x.to(device), pollster.block, draws)
+        with torch.inference_mode():
+            logits = pollster.classify(copies)[:number]
+        broken = logits.isnan().any(dim=1).tolist()
+        answers = logits.nan_to_num().argmax(dim=1).tolist()
+        return copies[:number].cpu(), [None if bad else label for bad, label in zip(broken, answers, strict=True)]
+
+    def ask(self, point: FloatArray, votes: int, *, anew: bool = False) -> Answer:
+        """The smoothed classifier's answer at a point, with this input's noise, or with the noise chosen anew there."""
+        x = torch.from_numpy(point.astype(np.float32)).reshape(self.shape)
+        noise = self._chosen(x) if anew else self.noise
+        place = noise.placer(x.to(self.smoother.device))
+        pollster = self.smoother.pollster
+        count = Count(self.index, Stage.PREDICT, place, noise, self.shape, np.array([votes]), pollster.block)
+        [table] = [done.votes() for done in pollster.run([count])]
+        label = int(table.leaders()[0]) if leads(table, self.smoother.plan.alpha)[0] else None
+        return Answer(label, table.counts[0, -1].tolist(), int(table.invalid[0, -1]))
+
+    def _chosen(self, x: Tensor) -> Noise:
+        """The noise that the deployed classifier uses at a point."""
+        smoother = self.smoother
+        return smoother.tuner.choose(smoother, x[None], smoother.noise, [self.index]).row(0, self.shape, 1)

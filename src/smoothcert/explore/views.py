@@ -1,0 +1,148 @@
+"""What the page shows: records, points and pictures as plain data, certified numbers rounded down."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import smoothcert
+from smoothcert.errors import InputError
+from smoothcert.explore.slices import VOTES, ZOOMS
+from smoothcert.explore.specimen import Answer, Specimen
+from smoothcert.maths import FloatArray
+from smoothcert.maths.geometry import p_norm, round_down
+from smoothcert.records import Record
+from smoothcert.report.fairness import MEANING
+from smoothcert.report.page import digits_of, line_of, run_of
+from smoothcert.report.pictures import scale_map, uri
+from smoothcert.report.runs import Run
+from smoothcert.store import open_run
+from smoothcert.store.pictures import picture_of
+
+COPIES = 12  # noisy copies shown
+
+
+def overview(run: Run, *, reads_input: bool) -> dict[str, Any]:
+    """The table of all inputs, with the addresses of their pictures, and how the run was made."""
+    records = [record for line in run.lines for record in line.records]
+    with open_run(run.directory) as store:
+        pictured = run.indices & set(store.pictured())
+    drawable = len(run.facts.get("shape", [])) in (2, 3)
+    mapped = [record.index for record in records if drawable and isinstance(record.scale, str)]
+    return {
+        "version": smoothcert.__version__,
+        "lines": [line_of(line, position) for position, line in enumerate(run.lines)],
+        "run": run_of(run),
+        "labels": {line.soundness.value: MEANING[line.soundness] for line in run.lines},
+        "votes": VOTES,
+        "zooms": ZOOMS,
+        "reads_input": reads_input,
+        "pictures": {
+            "rule": "Click an input to look into it.",
+            "inputs": {str(index): f"picture/{index}" for index in pictured},
+            "maps": {run.name: {str(index): str(index) for index in mapped}},
+            "scales": {str(index): {"picture": f"map/{index}", "low": "", "high": ""} for index in mapped},
+        },
+    }
+
+
+def stored_picture(run: Run, index: int) -> bytes:
+    """The picture that was kept of an input, as a PNG."""
+    with open_run(run.directory) as store:
+        return _png(uri(store.picture(index)))
+
+
+def stored_map(run: Run, record: Record) -> bytes:
+    """The scale of the noise per pixel, as a PNG."""
+    if not isinstance(record.scale, str):
+        raise InputError(f"input {record.index} has the same noise in every coordinate, so there is no map of it")
+    with open_run(run.directory) as store:
+        return _png(scale_map(store.get(record.scale), run.facts["shape"])["picture"])
+
+
+def input_view(specimen: Specimen) -> dict[str, Any]:
+    """All about one input: certificate, votes, pictures, noisy copies, noise map per channel."""
+    record, region = specimen.record, specimen.region
+    digits = digits_of(max(record.radius, record.proxy_radius))
+    copies, answers = specimen.copies(COPIES)
+    shown = [_picture(_clipped(copy, specimen.center)) for copy in copies.numpy()]
+    return {
+        "index": record.index,
+        "truth": record.truth,
+        "label": record.label,
+        "leader": record.leader,
+        "soundness": record.soundness.value,
+        "meaning": MEANING[record.soundness],
+        "rule": record.rule,
+        "norm": f"l{record.norm:g}",
+        "law": record.law,
+        "radius": round_down(record.radius, digits),
+        "proxy": round_down(record.proxy_radius, digits),
+        "gauge": None if region is None else region.radius,
+        "lower": record.lower,
+        "lower_words": round_down(record.lower, 5),
+        "upper": record.upper,
+        "alpha": record.alpha,
+        "counts": list(record.estimation[-1]),
+        "invalid": record.estimation_invalid[-1],
+        "trials": record.trials,
+        "shape": list(specimen.shape),
+        "grid": None if specimen.noise.grid is None else specimen.noise.levels,
+        "picture": _picture(specimen.center),
+        "copies": [{"picture": picture, "answer": answer} for picture, answer in zip(shown, answers, strict=True)],
+        "maps": _maps(specimen.scale),
+        "scale": [float(value) for value in np.quantile(specimen.scale, [0, 0.5, 1])],
+        "drawable": len(specimen.shape) in (2, 3),
+        "reach": None if region is None else region.inner_radius,
+    }
+
+
+def point_view(specimen: Specimen, place: FloatArray, answer: Answer, promised: int | None) -> dict[str, Any]:
+    """Where a point lies, exactly, and what was answered there."""
+    region, offset = specimen.region, (place - specimen.center).ravel()
+    return {
+        "inside": None if region is None else region.contains(place),
+        "part": None if region is None or region.radius <= 0 else region.gauge(place) / region.radius,
+        "distance": float(p_norm(offset, specimen.record.norm)),
+        "moved": int(np.count_nonzero(offset)),
+        "label": answer.label,
+        "counts": answer.counts,
+        "invalid": answer.invalid,
+        "promised": promised,
+        "picture": _picture(_clipped(place, specimen.center)),
+    }
+
+
+def drawn_offset(specimen: Specimen, drawing: Sequence[float], channel: int | None, far: float) -> FloatArray:
+    """A drawing of -1…1 per pixel, on one channel or on all, as a perturbation ``far`` high."""
+    shape = specimen.shape if len(specimen.shape) == 3 else (1, *specimen.shape)
+    if len(shape) != 3 or len(drawing) != shape[1] * shape[2]:
+        raise InputError(f"a drawing needs one number per pixel of an input of shape {specimen.shape}")
+    offset = np.zeros(shape)
+    offset[slice(None) if channel is None else channel] = np.asarray(drawing, dtype=float).reshape(shape[1:])
+    return far * offset.ravel()
+
+
+def _maps(scale: FloatArray) -> list[dict[str, str]]:
+    """The noise per pixel, a map for every channel; none for inputs that are no images, or all alike."""
+    if scale.ndim not in (2, 3) or scale.min() == scale.max():
+        return []
+    channels = scale if scale.ndim == 3 else scale[None]
+    return [scale_map(channel, channel.shape) for channel in channels[:8]]
+
+
+def _picture(values: FloatArray) -> str | None:
+    picture = picture_of(values)
+    return None if picture is None else uri(picture)
+
+
+def _clipped(values: FloatArray, center: FloatArray) -> FloatArray:
+    """For the eye only: images stay within their range."""
+    return np.clip(values, 0.0, 1.0) if center.min() >= 0 and center.max() <= 1 else values
+
+
+def _png(address: str) -> bytes:
+    return base64.b64decode(address.partition(",")[2])

@@ -1,0 +1,133 @@
+"""The explorer in a browser: open, choose an input, move it out of its region, draw, look at slices."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from smoothcert.explore.server import Server
+
+sync_api = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is not installed: pip install 'smoothcert[dev]'"
+)
+CHROMIUM = os.environ.get("SMOOTHCERT_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+if CHROMIUM is None:
+    pytest.skip("no Chromium here: apt-get install chromium, or set SMOOTHCERT_CHROMIUM", allow_module_level=True)
+
+DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="module")
+def opened(browser: Any, server: Server) -> Iterator[Callable[..., Any]]:
+    """opened(size, scheme, at): the page with input 1 chosen; no script may fail and nothing may be fetched elsewhere."""
+    problems: list[str] = []
+
+    def open_page(size: dict[str, int] = DESKTOP, scheme: str = "light", at: Server = server) -> Any:
+        def foreign(request: Any) -> None:
+            if not request.url.startswith((at.address, "data:", "blob:")):
+                problems.append(request.url)
+
+        page = browser.new_page(viewport=size, color_scheme=scheme)
+        page.set_default_timeout(20_000)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+        page.on("request", foreign)
+        page.goto(at.address)
+        choose(page, 1)
+        return page
+
+    yield open_page
+    assert problems == []
+
+
+def choose(page: Any, index: int) -> None:
+    page.locator(f".inputs tr[data-index='{index}'] button").click()
+    page.locator("#input h2", has_text=f"Input {index}").wait_for()
+    page.locator("#around svg [aria-label='rect']").wait_for()
+    page.locator(".verdict").wait_for()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def test_the_slider_leads_out_of_the_region(opened: Callable[..., Any]) -> None:
+    page = opened()
+    verdict = page.locator(".verdict")
+    page.locator(".verdict[data-inside=true]").wait_for()
+    assert "inside the region" in verdict.inner_text()
+    page.get_by_label("how far").fill("0.9")
+    page.get_by_label("how far").fill("1.5")
+    page.locator(".verdict[data-inside=false]").wait_for()
+    assert "outside the region, 1." in verdict.inner_text()
+    assert "The smoothed classifier says" in verdict.inner_text()
+    page.get_by_label("how far").fill("-0.5")
+    page.locator(".verdict[data-inside=true]").wait_for()
+
+
+def test_every_slice_is_drawn_with_both_regions(opened: Callable[..., Any]) -> None:
+    page = opened()
+    for axes, words in (("extremes", "largest θ"), ("curvature", "top Hessian eigenvector"), ("random", "a random")):
+        page.get_by_label("axes").select_option(axes)
+        page.locator("#around svg text", has_text=words).first.wait_for()
+        assert page.locator("#around .pair > figure [aria-label='line'] path").count() == 2
+    page.get_by_label("classifier", exact=True).select_option("20")
+    page.locator("progress").wait_for()
+    page.locator("progress").wait_for(state="detached")
+    page.get_by_label("width").select_option("6")
+    page.get_by_role("button", name="other directions").click()
+    page.locator("progress").wait_for(state="detached")
+    plane = page.locator("#around .pair > figure svg").first
+    box = plane.bounding_box()
+    plane.click(position={"x": 0.9 * box["width"], "y": 0.1 * box["height"]})
+    page.locator(".verdict[data-inside=false]").wait_for()
+    assert page.get_by_label("along").input_value() == "point"
+
+
+def test_a_drawing_moves_the_input(opened: Callable[..., Any]) -> None:
+    page = opened()
+    canvas = page.get_by_label("draw a perturbation")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    page.mouse.move(box["x"] + 20, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 150, box["y"] + 150, steps=12)
+    page.mouse.up()
+    page.locator(".verdict[data-inside=false]").wait_for()
+    assert page.get_by_label("along").input_value() == "drawing"
+    page.get_by_role("button", name="clear").click()
+    page.locator(".verdict[data-inside=true]", has_text=" 0 numbers changed").wait_for()
+
+
+@pytest.mark.parametrize(("size", "scheme"), [(DESKTOP, "dark"), (PHONE, "light")], ids=["desktop", "phone"])
+def test_it_fits_the_screen(opened: Callable[..., Any], size: dict[str, int], scheme: str) -> None:
+    page = opened(size, scheme)
+    wide = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+    assert wide[0] <= wide[1]
+    assert page.evaluate("document.documentElement.dataset.theme") == scheme
+    assert page.locator("#noise .strip img").count() == 13  # twelve copies and the map of one channel
+    sizes = page.evaluate("[...document.querySelectorAll('#noise img')].map(one => one.naturalWidth)")
+    assert set(sizes) == {28}
+
+
+def test_an_abstention_and_noise_chosen_anew(opened: Callable[..., Any], leak_server: Server) -> None:
+    """The example of theory §3, whose inputs are no pictures: the deployed classifier leaves the frozen certificate."""
+    page = opened(at=leak_server)
+    assert "there is no region" in page.locator(".verdict").inner_text()
+    assert page.locator("#around .pair > figure [aria-label='line'] path").count() == 0
+    choose(page, 0)
+    page.get_by_label("axes").select_option("extremes")
+    page.locator("#around svg text", has_text="largest θ").first.wait_for()
+    page.get_by_label("how far").fill("-0.5")
+    page.locator(".verdict[data-inside=true] .answer", has_text="class 1").wait_for()
+    page.get_by_label("choose the noise anew").check()
+    page.locator(".verdict[data-inside=true] .answer", has_text="class 0").wait_for()
+    words = page.locator(".verdict").inner_text()
+    assert "(certified: 1) with the noise chosen anew here" in words
+    assert "The memory answers: class 1" in words

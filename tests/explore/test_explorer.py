@@ -1,0 +1,203 @@
+"""What the explorer says: outlines, axes, points and slices against independent computations."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from smoothcert.data.base import ArrayDataset
+from smoothcert.errors import InputError, RunError, SettingError, SmoothcertError
+from smoothcert.explore import directions
+from smoothcert.explore.explorer import Explorer
+from smoothcert.explore.slices import SIZE, Asked, outline, regions
+from smoothcert.explore.specimen import Specimen
+from smoothcert.noise import Noise
+from smoothcert.regions import Region
+from smoothcert.run import record_poll
+from smoothcert.smoother import Batch, Smoother
+from smoothcert.store import RESULTS, SqliteStore
+
+
+def whole(explorer: Explorer, asked: Asked) -> dict[str, Any]:
+    for _ in range(600):
+        state = explorer.slice(asked)
+        assert state["problem"] is None
+        if "slice" in state:
+            return dict(state["slice"])
+        time.sleep(0.05)
+    raise AssertionError("the slice never ended")
+
+
+@pytest.mark.parametrize("norm", [1.0, 2.0, float("inf")])
+def test_an_outline_is_the_boundary_of_the_region(norm: float) -> None:
+    draw = np.random.default_rng(1)
+    region = Region(np.zeros(7), draw.uniform(0.2, 2, 7), 0.7, norm)
+    vectors = np.linalg.qr(draw.standard_normal((7, 2)))[0].T
+    for corner in outline(vectors, region.full_scale, region.radius, norm):
+        assert region.contains(0.999 * corner @ vectors)
+        assert not region.contains(1.001 * corner @ vectors)
+
+
+def test_both_regions_of_an_input_are_outlined(explorer: Explorer) -> None:
+    """The ellipsoid along the axes of its widest and narrowest pixel, and the largest ball inside it."""
+    specimen = explorer._specimen(1)
+    assert specimen.region is not None
+    axes = directions.extremes(specimen, 0)
+    found = regions(specimen, axes)
+    scale, radius = specimen.scale, specimen.region.radius
+    np.testing.assert_allclose(np.abs(found["region"]).max(axis=0), [radius * scale.max(), radius * scale.min()])
+    np.testing.assert_allclose(np.linalg.norm(found["inner"], axis=1), radius * scale.min())
+    assert scale.max() > 2 * scale.min()
+
+
+def small(tmp_path: Path) -> Specimen:
+    """An input of six coordinates and a smooth network."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 3)).eval()
+    smoother = Smoother(net, Noise("gaussian", 0.3), estimate=200)
+    x = torch.linspace(-1, 1, 6)
+    [poll] = smoother.polls([Batch(x[None], [0])])
+    with SqliteStore(tmp_path / RESULTS, create=True) as store:
+        record = record_poll(smoother, poll, smoother.conclude(poll), None, store)
+        return Specimen(record, smoother, x, store)
+
+
+def test_curvature_finds_the_eigenvectors_of_the_dense_hessian(tmp_path: Path) -> None:
+    specimen = small(tmp_path)
+    found = directions.curvature(specimen, 0)
+    product = directions._hessian(specimen)
+    dense = np.stack([product(row) for row in np.eye(6)])
+    np.testing.assert_allclose(dense, dense.T, atol=1e-5)
+    moves = specimen.noise.noisy(specimen.x.expand(directions.DRAWS, 6), torch.Generator().manual_seed(0)) - specimen.x
+    label = specimen.record.leader
+    exact = torch.autograd.functional.hessian(
+        lambda x: specimen.smoother.model(x + moves).softmax(dim=1).mean(dim=0)[label], specimen.x
+    )
+    np.testing.assert_allclose(dense, exact.numpy(), atol=1e-5)
+    values, vectors = np.linalg.eigh(exact.double().numpy())
+    order = np.argsort(-np.abs(values))
+    assert abs(found.vectors[0] @ vectors[:, order[0]]) > 0.99
+    assert abs(found.vectors[1] @ exact.double().numpy() @ found.vectors[1]) < abs(values[order[-1]]) + 0.05 * abs(
+        values[order[0]]
+    )
+    np.testing.assert_allclose(found.vectors @ found.vectors.T, np.eye(2), atol=1e-6)
+
+
+def test_the_other_axes(explorer: Explorer) -> None:
+    specimen = explorer._specimen(1)
+    scale = specimen.scale.ravel()
+    extremes = directions.extremes(specimen, 0)
+    assert [abs(row) @ scale for row in extremes.vectors] == [scale.max(), scale.min()]
+    first, again, other = (directions.random(specimen, seed).vectors for seed in (0, 0, 1))
+    np.testing.assert_allclose(first @ first.T, np.eye(2), atol=1e-12)
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_a_point_is_judged_where_the_classifier_gets_it(explorer: Explorer) -> None:
+    specimen = explorer._specimen(0)
+    assert specimen.region is not None
+    axes = explorer._axes_of(specimen, "extremes", 0)
+    last = int(255 * specimen.region.radius * specimen.scale.max())  # the last grid step inside along the widest axis
+    for steps, inside in ((0, True), (last, True), (last + 1, False)):
+        # A third of a step off: what counts is the grid point that the classifier gets.
+        a = (steps + 0.3) / 255
+        found = explorer.point(0, {"axes": "extremes", "seed": 0, "a": a, "b": 0.0}, 100, False)
+        place = specimen.point(a * axes.vectors[0])
+        assert found["inside"] is inside is specimen.region.contains(place)
+        np.testing.assert_allclose(place * 255, np.rint(place * 255), atol=1e-9)
+        assert sum(found["counts"]) + found["invalid"] == 100
+    # At the input itself it says what predict says.
+    found = explorer.point(0, {"axes": "extremes", "seed": 0, "a": 0.0, "b": 0.0}, 100, False)
+    x = torch.from_numpy(explorer.dataset.inputs([0]))
+    assert [found["label"]] == explorer.smoother.predict(x, 0, votes=100)
+
+
+def test_a_point_off_the_grid_is_what_float32_holds(tmp_path: Path) -> None:
+    place = small(tmp_path).point(np.full(6, 1 / 3))
+    np.testing.assert_allclose(place, np.linspace(-1, 1, 6) + 1 / 3, atol=1e-6)
+    assert np.array_equal(place, place.astype(np.float32))
+
+
+def test_a_drawing_is_a_perturbation(explorer: Explorer) -> None:
+    drawing = np.zeros(784)
+    drawing[:5] = 1.0
+    found = explorer.point(0, {"drawing": drawing.tolist(), "channel": None, "far": 0.2}, 10, False)
+    assert found["moved"] == 5
+    assert found["distance"] == pytest.approx(0.2 * np.sqrt(5))
+    with pytest.raises(InputError, match="one number per pixel"):
+        explorer.point(0, {"drawing": [1.0], "far": 1.0}, 10, False)
+
+
+def test_a_slice_is_what_the_classifier_answers_and_is_kept(explorer: Explorer) -> None:
+    asked = Asked(2, "extremes")
+    found = whole(explorer, asked)
+    specimen = explorer._specimen(2)
+    assert len(found["label"]) == SIZE**2
+    vectors, steps = explorer._axes_of(specimen, "extremes", 0).vectors, np.linspace(-1, 1, SIZE) * found["extent"]
+    for row, column in ((0, 0), (3, 30), (16, 16), (32, 5)):
+        point = specimen.point(steps[column] * vectors[0] + steps[row] * vectors[1])
+        with torch.inference_mode():
+            chances = explorer.smoother.model(torch.from_numpy(point).float()[None]).softmax(dim=1)[0]
+        assert found["label"][row * SIZE + column] == int(chances.argmax())
+        assert found["share"][row * SIZE + column] == pytest.approx(float(chances.max()), abs=1e-4)
+    job = explorer._jobs[asked]
+    assert whole(explorer, asked) == found
+    assert explorer._jobs[asked] is job
+    votes = whole(explorer, replace(asked, votes=20))
+    assert {round(20 * share, 2) % 1 for share in votes["share"]} == {0.0}
+
+
+def test_noise_chosen_anew_betrays_a_frozen_certificate_and_the_memory_keeps_it(leak: Explorer) -> None:
+    """Just left of zero: inside the region, where the input's own noise, but not the deployed classifier, says 1.
+
+    Each answer is of 200 votes for a class of probability 1 - 4e-7, so a false alarm has probability below 1e-3.
+    """
+    left = {"axes": "extremes", "seed": 0, "a": -0.1, "b": 0.0}
+    frozen, anew = (leak.point(0, left, 200, chosen) for chosen in (False, True))
+    assert leak.overview()["reads_input"]
+    assert frozen["inside"] is anew["inside"] is True
+    assert (frozen["label"], anew["label"]) == (1, 0)
+    assert frozen["promised"] == anew["promised"] == 1
+    assert leak.point(0, left | {"a": -30.0}, 200, True)["promised"] is None
+
+
+def test_a_memory_must_be_there(leak: Explorer, leaking: tuple[Smoother, ArrayDataset], tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="give its file with --memory"):
+        Explorer(*leaking, leak.run.directory)
+    with pytest.raises(SettingError, match="there is no memory at"):
+        Explorer(*leaking, leak.run.directory, tmp_path / "none")
+
+
+def test_an_abstention_has_no_region(leak: Explorer) -> None:
+    shown = leak.input(1)
+    assert [shown[name] for name in ("label", "gauge", "reach")] == [None] * 3
+    assert sum(shown["counts"]) == shown["trials"]
+    found = leak.point(1, {"axes": "extremes", "seed": 0, "a": 30.0, "b": 0.0}, 200, False)
+    assert (found["inside"], found["part"], found["label"], found["distance"]) == (None, None, 1, 30.0)
+    slice_ = whole(leak, Asked(1, "extremes"))
+    assert slice_["outlines"] == {}
+    assert slice_["extent"] == 3.0  # times the noise
+    assert set(slice_["label"]) == {0, 1}
+
+
+def test_a_point_is_not_asked_with_the_draws_of_the_certificate(leak: Explorer) -> None:
+    """On an even split other draws give another count, except with probability 0.03; the seed is fixed."""
+    specimen = leak._specimen(1)
+    certifying = specimen.record.estimation[-1]
+    assert specimen.ask(specimen.center, specimen.record.trials).counts != list(certifying)
+
+
+def test_what_is_refused(explorer: Explorer, run: Path) -> None:
+    with pytest.raises(InputError, match="no record of input 99"):
+        explorer.input(99)
+    with pytest.raises(SettingError, match="axes='up' is not one of random"):
+        Asked(0, "up")
+    other = Smoother(explorer.smoother.model, Noise.isotropic("gaussian", 0.1, grid=1 / 255))
+    with pytest.raises(SmoothcertError, match="not what .* certified \\(scale: "):
+        Explorer(other, explorer.dataset, run)

@@ -1,0 +1,76 @@
+"""Who is let in: only requests with the token, under this machine's own name."""
+
+import http.client
+import json
+from typing import Any
+
+import pytest
+
+from smoothcert.explore.server import Server
+
+
+def asked(server: Server, path: str, body: Any = None, **headers: str) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
+    data = None if body is None else json.dumps(body)
+    kind = {} if body is None else {"Content-Type": "application/json"}
+    connection.request("GET" if body is None else "POST", path, data, kind | headers)
+    reply = connection.getresponse()
+    found = reply.status, reply.read()
+    connection.close()
+    return found
+
+
+def test_it_listens_on_the_loopback_interface_only(server: Server) -> None:
+    assert server.server_address[0] == "127.0.0.1"
+    assert len(server.token) >= 32
+
+
+@pytest.mark.parametrize("path", ["/", "/input/0", "/wrong/", "/wrong/input/0", "//input/0", "/é/"])
+def test_without_the_token_nothing_is_told(server: Server, path: str) -> None:
+    status, body = asked(server, path.encode("utf-8").decode("latin-1") if path.isascii() else "/%C3%A9/")
+    assert status == 403
+    assert b"lacks its token" in body
+    assert asked(server, "/slice", {"index": 0})[0] == 403
+
+
+def test_another_name_is_refused_even_with_the_token(server: Server) -> None:
+    path = f"/{server.token}/input/0"
+    assert asked(server, path)[0] == 200
+    assert asked(server, path, Host=f"localhost:{server.server_port}")[0] == 200
+    for name in ("evil.example", f"evil.example:{server.server_port}", "127.0.0.1", "127.0.0.1:1", ""):
+        assert asked(server, path, Host=name)[0] == 403, name
+    assert asked(server, path, Origin="http://evil.example")[0] == 403
+    assert asked(server, path, Origin=f"http://127.0.0.1:{server.server_port}")[0] == 200
+
+
+def test_what_it_serves(server: Server) -> None:
+    base = f"/{server.token}"
+    status, body = asked(server, f"{base}/")
+    assert status == 200
+    assert b"Explore a run" in body
+    assert asked(server, f"{base}/picture/0")[1].startswith(b"\x89PNG")
+    assert asked(server, f"{base}/map/0")[1].startswith(b"\x89PNG")
+    one = json.loads(asked(server, f"{base}/input/0")[1])
+    assert sum(one["counts"]) + one["invalid"] == one["trials"]
+    assert len(one["copies"]) == 12
+    assert len(one["maps"]) == 1
+
+
+def test_questions_that_make_no_sense(server: Server) -> None:
+    base = f"/{server.token}"
+    for path, body, status in (
+        ("/nothing", None, 404),
+        ("/input/x", None, 400),
+        ("/input/99", None, 400),
+        ("/nothing", {}, 404),
+        ("/slice", {"index": 0, "axes": "up"}, 400),
+        ("/slice", {"colour": 1}, 400),
+        ("/point", {"index": 0}, 400),
+        ("/point", {"index": 0, "move": {"axes": "random", "seed": 0, "a": 1e999, "b": 0}, "votes": 10}, 400),
+        ("/point", {"index": 0, "move": {"axes": "random", "seed": 0, "a": 0, "b": 0}, "votes": 10**9}, 400),
+    ):
+        found, words = asked(server, base + path, body)
+        assert found == status, (path, words)
+        assert json.loads(words)["error"]
+    assert asked(server, f"{base}/point", {}, **{"Content-Type": "text/plain"})[0] == 400
+    assert asked(server, f"{base}/point", {}, **{"Content-Length": "999999999"})[0] == 400
