@@ -154,6 +154,15 @@ class TestKnownAnswers:
         assert Ancer().best(asked, [plain, worse], 1) is plain
         assert Ancer().best(asked, [plain, worse, larger], 1) is larger
 
+    def test_no_noise_above_the_largest(self) -> None:
+        """Where the answer is the same whatever is shown, any noise would do: the least scale stops at twice the start."""
+
+        def constant(batch: Tensor) -> Tensor:
+            return torch.stack([-1.0 + 0 * batch[:, 0], 1.0 + 1e-3 * batch.sin().mean(dim=1)], dim=1)
+
+        asked = subject(constant, torch.zeros(DIM), Noise("gaussian", 0.5))
+        assert float(Ancer().tune(asked).min()) == pytest.approx(1.0)
+
     def test_one_factor_finds_the_best_noise(self) -> None:
         """A slab of half-width 1 around the input: against a scan of all factors with many votes."""
 

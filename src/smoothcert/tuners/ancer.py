@@ -59,7 +59,7 @@ class Ancer(Tuner):
         isotropic, label = self.isotropic.tune(subject)
         shape = self.ascend(subject, isotropic, label)
         most = self.isotropic.largest * float(subject.start.scale.min()) / float(shape.min())
-        return self.best(subject, [isotropic, *(min(size, max(1.0, most)) * shape for size in SIZES)], label)
+        return self.best(subject, [isotropic, *(min(size, most) * shape for size in SIZES)], label)
 
     def ascend(self, subject: Subject, isotropic: Tensor, label: int) -> Tensor:
         """The shape at the end of the ascent, by Adam with steps that fall to nothing along a cosine."""
