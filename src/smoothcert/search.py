@@ -17,11 +17,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from rich.table import Table
 
 from smoothcert.certificates import Soundness
@@ -35,7 +34,7 @@ from smoothcert.metrics.score import Score, robustness_score
 from smoothcert.radius import check_norm
 from smoothcert.recertify import check_judgeable, judge_again, plan_of
 from smoothcert.records import Record
-from smoothcert.report.figures import COLOURS, STYLE, STYLES
+from smoothcert.report.figures import COLOURS, STYLE, STYLES, figure_of
 from smoothcert.store import open_run
 from smoothcert.ways import Estimates, reread, upper_radii
 
@@ -273,9 +272,8 @@ def draw_scores(grid: Grid, rows: Sequence[Row], path: Path) -> Path:
     """The score against the parameter, one panel per norm, since scores of different norms do not compare."""
     order = np.argsort(grid.values)
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(6.4 * len(grid.norms), 4.4), layout="constrained")
-        FigureCanvasAgg(figure)
-        for panel, norm in zip(np.atleast_1d(figure.subplots(1, len(grid.norms))), grid.norms, strict=True):
+        figure, panels = figure_of(len(grid.norms))
+        for panel, norm in zip(panels, grid.norms, strict=True):
             own = [row for row in rows if row.score.norm == norm]
             label = own[0].score.soundness
             heights = np.array([row.score.value for row in own])[order]
@@ -292,7 +290,11 @@ def draw_scores(grid: Grid, rows: Sequence[Row], path: Path) -> Path:
                 if None not in read:
                     values = np.array([score.value for score in read])[order]
                     heights = np.maximum(heights, values)
-                    style = {"color": "grey", "linestyle": STYLES[Soundness.ESTIMATE], "marker": "v^"[other == "upper"]}
+                    style: Any = {
+                        "color": "grey",
+                        "linestyle": STYLES[Soundness.ESTIMATE],
+                        "marker": "v^"[other == "upper"],
+                    }
                     panel.plot(np.array(grid.values)[order], values, label=name, linewidth=1, markersize=4, **style)
             panel.set(xlabel=grid.parameter, title=f"{grid.law}, l{norm:g}, to R_max = {own[0].score.largest:.4g}")
             panel.set_ylim(0, 1.08 * float(heights.max()) or 1.0)

@@ -22,8 +22,9 @@ from smoothcert.memory import Memory
 from smoothcert.records import Record
 from smoothcert.regions import Region
 from smoothcert.run import describe
+from smoothcert.settling import memory_file
 from smoothcert.smoother import Smoother
-from smoothcert.store import RESULTS, SqliteStore
+from smoothcert.store import SqliteStore
 from smoothcert.store.attacked import AttackedRun
 
 # What the deployed predictor is made of: all of it must be what was certified.
@@ -83,7 +84,7 @@ def certificate_of(record: Record, smoother: Smoother, x: torch.Tensor, store: S
 
 def opened_memory(path: Path | str, smoother: Smoother) -> Memory:
     """An existing memory of this classifier; one that is missing must not be made here, since it would promise nothing."""
-    file = Path(path) / RESULTS if Path(path).is_dir() else Path(path)
+    file = memory_file(path)
     if not file.is_file():
         raise SettingError(f"there is no memory at {path}; give the file that the certificates were settled in")
     return Memory.open(file, norm=smoother.norm, owner=smoother.name, create=False)

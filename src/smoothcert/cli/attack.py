@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from smoothcert.cli import options as o
-from smoothcert.cli.build import dataset_of, settings_of_run, smoother_of
+from smoothcert.cli.build import certified_with
 from smoothcert.cli.console import errors, output, progress_bar
 from smoothcert.errors import SettingError
 from smoothcert.files import write_atomically
@@ -37,9 +37,7 @@ def command(
             help="Also attack at these multiples of the radius, comma-separated: 1.1,1.5,2; drawn as RUN/room.png."
         ),
     ] = None,
-    memory: Annotated[
-        Path | None, typer.Option(help="The memory that keeps the certificates. [default: the run's own, if any]")
-    ] = None,
+    memory: o.KeptBy = None,
     model: o.Model = None,
     weights: o.Weights = None,
     data: o.MovedData = None,
@@ -56,21 +54,12 @@ def command(
     multiples = [1.0, *([] if beyond is None else o.numbers(beyond, "--beyond"))]
     if min(multiples) <= 0 or len(set(multiples)) < len(multiples):
         raise SettingError(f"--beyond {beyond!r} must be multiples of the radius above 0, each once and not 1")
-    moved = {
-        "model.source": model,
-        "model.weights": weights,
-        "data.source": data,
-        "data.root": root,
-        "certify.device": device,
-    }
-    settings = settings_of_run(run, moved)
     from smoothcert.attacks.check import Effort
     from smoothcert.attacks.over_run import attack_run
     from smoothcert.report.attacks import attack_summary, attack_table, draw_room
 
     effort = Effort(None if attacks is None else tuple(attacks.split(",")), budget, votes, alpha)
-    dataset = dataset_of(settings.data)
-    smoother = smoother_of(settings, dataset)
+    smoother, dataset = certified_with(run, model=model, weights=weights, data=data, root=root, device=device)
     with progress_bar() as bar:
         task = bar.add_task("attack", total=None, rate="")
 

@@ -43,6 +43,22 @@ def settings_of_run(run: Path, changes: Mapping[str, str | None]) -> Settings:
     return kept_settings(text, changes)
 
 
+def certified_with(
+    run: Path, *, model: str | None, weights: str | None, data: str | None, root: str | None, device: str | None
+) -> tuple[Smoother, Dataset]:
+    """The classifier and the data of a run, from its own settings or from where its files have moved."""
+    moved = {
+        "model.source": model,
+        "model.weights": weights,
+        "data.source": data,
+        "data.root": root,
+        "certify.device": device,
+    }
+    settings = settings_of_run(run, moved)
+    dataset = dataset_of(settings.data)
+    return smoother_of(settings, dataset), dataset
+
+
 def dataset_of(settings: DataSettings) -> Dataset:
     """The data set, downloaded if it is missing."""
     from smoothcert import data

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from smoothcert.cli import options as o
-from smoothcert.cli.build import dataset_of, settings_of_run, smoother_of
+from smoothcert.cli.build import certified_with
 from smoothcert.cli.console import errors
 
 NAME = "explore"
@@ -18,9 +18,7 @@ EXAMPLE = "smoothcert explore runs/a --open"
 
 def command(
     run: Annotated[Path, typer.Argument(help="A run directory.")],
-    memory: Annotated[
-        Path | None, typer.Option(help="The memory that keeps the certificates. [default: the run's own, if any]")
-    ] = None,
+    memory: o.KeptBy = None,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     model: o.Model = None,
     weights: o.Weights = None,
@@ -33,19 +31,11 @@ def command(
     The page is served to this machine alone, at an address that holds a secret, until Ctrl-C. --model, --weights, --data,
     --root and --device are for a run whose files have moved; model and data must be the same.
     """
-    moved = {
-        "model.source": model,
-        "model.weights": weights,
-        "data.source": data,
-        "data.root": root,
-        "certify.device": device,
-    }
-    settings = settings_of_run(run, moved)
     from smoothcert.explore.explorer import Explorer
     from smoothcert.explore.server import Server
 
-    dataset = dataset_of(settings.data)
-    explorer = Explorer(smoother_of(settings, dataset), dataset, run, memory)
+    smoother, dataset = certified_with(run, model=model, weights=weights, data=data, root=root, device=device)
+    explorer = Explorer(smoother, dataset, run, memory)
     with Server(explorer) as server:
         print(server.address, flush=True)
         errors.print("open this address in a browser on this machine; Ctrl-C ends it")

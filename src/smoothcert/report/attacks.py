@@ -7,14 +7,12 @@ from io import BytesIO
 from typing import Any
 
 import matplotlib
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from rich.table import Table
 
 from smoothcert.certificates import Soundness
 from smoothcert.findings import Finding, allowance
 from smoothcert.maths.geometry import round_down
-from smoothcert.report.figures import COLOURS, STYLE, STYLES
+from smoothcert.report.figures import COLOURS, STYLE, STYLES, figure_of
 
 CLAIMS = (Soundness.GLOBAL, Soundness.MEMORY)  # labels that speak of the deployed predictor
 
@@ -98,15 +96,13 @@ def draw_room(findings: Sequence[Finding]) -> bytes:
     rows = attack_summary(findings)
     labels = dict.fromkeys(row["label"] for row in rows)
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(6.4 * len(labels), 4.4), layout="constrained")
-        FigureCanvasAgg(figure)
-        panels = figure.subplots(1, len(labels), sharey=True, squeeze=False)[0]
+        figure, panels = figure_of(len(labels), sharey=True)
         for panel, label in zip(panels, labels, strict=True):
             own = [row for row in rows if row["label"] == label]
             times = [row["times"] for row in own]
             for position, name in enumerate(own[0]["held_by_attack"]):
                 held = [100 * row["held_by_attack"][name] for row in own]
-                style = {"linewidth": 1, "marker": "o", "markersize": 4, "linestyle": STYLES[Soundness(label)]}
+                style: Any = {"linewidth": 1, "marker": "o", "markersize": 4, "linestyle": STYLES[Soundness(label)]}
                 panel.plot(times, held, color=COLOURS[position % len(COLOURS)], label=name, **style)
             held = [100 * (1 - row["violated"] / row["tried"]) for row in own]
             panel.plot(

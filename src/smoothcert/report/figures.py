@@ -54,7 +54,7 @@ def draw_all(lines: Sequence[Line], folder: Path) -> list[Path]:
 def curves(lines: Sequence[Line], kind: str = "radius") -> Figure:
     """Certified accuracy against radius, one line per run and label; one panel per norm, since radii do not compare."""
     norms = sorted({line.records[0].norm for line in lines})
-    figure, panels = _figure(len(norms), sharey=True)
+    figure, panels = figure_of(len(norms), sharey=True)
     for panel, norm in zip(panels, norms, strict=True):
         for position, line in enumerate(lines):
             if line.records[0].norm != norm:
@@ -84,7 +84,7 @@ def with_proxy(records: Iterable[Record]) -> tuple[Record, ...]:
 
 def probabilities(lines: Sequence[Line]) -> Figure:
     """The share of inputs whose bound on p_A is at most so much."""
-    figure, (panel,) = _figure(1)
+    figure, (panel,) = figure_of(1)
     for position, line in enumerate(lines):
         chances = distributions.probabilities(line.records)
         if len(chances):
@@ -97,7 +97,7 @@ def probabilities(lines: Sequence[Line]) -> Figure:
 
 def factors(lines: Sequence[Line]) -> Figure:
     """Histograms of the two factors of a radius, with their medians (Eiras et al. 2022, Figure 5)."""
-    figure, (left, right) = _figure(2)
+    figure, (left, right) = figure_of(2)
     _histograms(left, lines, lambda line: map(distributions.sigma_factor, line.records))
     _histograms(right, lines, lambda line: map(distributions.gap, line.records))
     left.set(xlabel="σ-factor: smallest scale of the noise (input units)", ylabel="certified inputs")
@@ -108,7 +108,7 @@ def factors(lines: Sequence[Line]) -> Figure:
 
 def votes(lines: Sequence[Line]) -> Figure:
     """How many noisy copies each input took."""
-    figure, (panel,) = _figure(1)
+    figure, (panel,) = figure_of(1)
     _histograms(panel, lines, lambda line: map(votes_of, line.records))
     panel.set(xlabel="votes per input", ylabel="inputs")
     _legend(panel)
@@ -144,7 +144,8 @@ def _legend(panel: Axes) -> None:
         panel.legend(fontsize=9)
 
 
-def _figure(panels: int, **options: Any) -> tuple[Figure, list[Axes]]:
+def figure_of(panels: int, **options: Any) -> tuple[Figure, list[Axes]]:
+    """An empty figure with so many panels side by side."""
     figure = Figure(figsize=(6.4 * panels, 4.4), layout="constrained")
     FigureCanvasAgg(figure)
     return figure, list(np.atleast_1d(figure.subplots(1, panels, **options)))

@@ -13,7 +13,7 @@ from smoothcert.maths.intervals import lower_bound
 from smoothcert.noise import Noise
 from smoothcert.tuners.base import Tuner, named, positive
 from smoothcert.tuners.data_dependent import DataDependent
-from smoothcert.tuners.subject import Phase, Subject, tuned
+from smoothcert.tuners.subject import Phase, Subject, rivals_of, tuned
 
 if TYPE_CHECKING:
     from smoothcert.smoother import Smoother
@@ -89,7 +89,7 @@ class Ancer(Tuner):
         """The scale with the best objective by fresh votes, among those whose inner radius is at least the first's."""
         block = subject.smoother.plan.block
         drawn = [subject.mirrored(Phase.CHECK, step, block) for step in range(math.ceil(self.votes / block))]
-        promises = [subject.promise(scale, drawn, label) for scale in scales]
+        promises = [subject.promise(subject.answers(scale, drawn), label) for scale in scales]
         inner = [float(scale.min()) * promise for scale, promise in zip(scales, promises, strict=True)]
 
         def objective(at: int) -> float:
@@ -104,8 +104,7 @@ class Ancer(Tuner):
 
 def margin_gap(subject: Subject, logits: Tensor, label: int) -> Tensor:
     """The law's radius at Φ(mean/deviation) of the label's margin: what votes would give if margins were Gaussian."""
-    others = torch.cat([logits[:, :label], logits[:, label + 1 :]], dim=1)
-    margin = (logits[:, label] - others.logsumexp(dim=1)).double()
+    margin = (logits[:, label] - rivals_of(logits, label).logsumexp(dim=1)).double()
     plan = subject.smoother.plan
     most = float(lower_bound(plan.trials, plan.trials, plan.alpha))
     p = torch.special.ndtr(margin.mean() / margin.std().clamp(min=1e-12)).clamp(0.51, most)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from smoothcert.errors import SettingError
 from smoothcert.noise import Noise
+from smoothcert.polling import tally
 from smoothcert.tuners.base import Tuner, named, positive
 from smoothcert.tuners.subject import Phase, Subject, tuned
 
@@ -48,12 +49,14 @@ class DataDependent(Tuner):
     def tune(self, subject: Subject) -> tuple[Tensor, int]:
         """The scale of one input, and the label that it is tuned for: the one that leads under the noise it starts from."""
         start, drawn = subject.start.scale, subject.mirrored(Phase.ISOTROPIC, 0, self.votes)
-        label = subject.leader(drawn)
+        at_start = subject.answers(start, [drawn])
+        label = int(tally(at_start)[:-1].argmax())
 
         def height(place: float) -> float:
             """The radius at so many steps from the start; where there is none, less noise is higher."""
             factor = math.pow(STEP, place)
-            radius = factor * subject.promise(factor * start, [drawn], label)
+            answers = at_start if place == 0 else subject.answers(factor * start, [drawn])
+            radius = factor * subject.promise(answers, label)
             return radius if radius > 0 else -factor
 
         place = climb(height, LEAST, math.log(self.largest, STEP))

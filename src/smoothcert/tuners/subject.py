@@ -17,7 +17,6 @@ from smoothcert.errors import ModelError
 from smoothcert.maths.intervals import lower_bound
 from smoothcert.maths.tail import chance_above_zero
 from smoothcert.noise import Noise
-from smoothcert.polling import tally
 from smoothcert.seeds import Stage, draws_for
 from smoothcert.tuners.gap import Gap
 from smoothcert.tuners.hill_climb import Separate
@@ -72,24 +71,27 @@ class Subject:
         return logits
 
     @torch.no_grad()
-    def leader(self, drawn: Tensor) -> int:
-        """The label that most copies get under the noise the input starts from."""
-        return int(tally(self.logits(self.start.scale, drawn))[:-1].argmax())
+    def answers(self, scale: Tensor, drawn: Sequence[Tensor]) -> Tensor:
+        """The logits under a scale, block by block, without a gradient."""
+        return torch.cat([self.logits(scale, block) for block in drawn])
 
-    @torch.no_grad()
-    def promise(self, scale: Tensor, drawn: Sequence[Tensor], label: int) -> float:
-        """The radius at unit scale that the certifying votes would prove if margins went on as on these draws; 0 if none."""
-        margins = torch.cat([margins_of(self.logits(scale, block), label) for block in drawn])
-        chance = chance_above_zero(margins.double().cpu().numpy())
+    def promise(self, answers: Tensor, label: int) -> float:
+        """The radius at unit scale that the certifying votes would prove if margins went on as in these; 0 if none."""
+        chance = chance_above_zero(margins_of(answers, label).double().cpu().numpy())
         plan = self.smoother.plan
         lower = float(lower_bound(round(chance * plan.trials), plan.trials, plan.alpha))
         return self.gap.factor * float(self.gap.rule.radius(lower, 1.0 - lower, self.gap.dim)) if lower > 0.5 else 0.0
 
 
+def rivals_of(logits: Tensor, label: int) -> Tensor:
+    """The logits of all other classes."""
+    return torch.cat([logits[:, :label], logits[:, label + 1 :]], dim=1)
+
+
 def margins_of(logits: Tensor, label: int) -> Tensor:
     """By how much the label leads each copy's strongest rival; -inf where an answer is not a number."""
-    rivals = torch.cat([logits[:, :label], logits[:, label + 1 :]], dim=1)
-    return (logits[:, label] - rivals.amax(dim=1)).nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
+    lead = logits[:, label] - rivals_of(logits, label).amax(dim=1)
+    return lead.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
 
 
 def tuned(
