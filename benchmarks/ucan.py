@@ -1,7 +1,7 @@
 r"""UCAN against isotropic noise: python benchmarks/ucan.py --root DATA --out FOLDER trains and certifies, and prints a table.
 
 For MNIST at sigma .5 and CIFAR-10 at .25 (or one of them: --data mnist) it trains the small CNN on the mean cross-entropy
-of 5 noisy copies under: isotropic noise, the patterns l1, l2 and linf, a dataset-wise map, and a certification-wise
+of several noisy copies under: isotropic noise, the patterns l1, l2 and linf, a dataset-wise map, and a certification-wise
 generator without and with a learned shift (μ). It certifies every so many-th test input in l2 under the noise trained with,
 and prints accuracy, ACR and the average proxy radius, each with its label; certification-wise once more after a memory has
 settled every certificate. A training that was stopped goes on; a line that is done is not done again.
@@ -39,6 +39,7 @@ def trained(
     chosen = range(min(asked.train_limit, len(data)))
     inputs, labels = data.inputs(chosen), np.array(data.truths(chosen))
     settings = UcanSettings(
+        f"ucan:draws={asked.draws}",
         law="gaussian",
         sigma=SIGMAS[name],
         epochs=asked.epochs,
@@ -116,6 +117,7 @@ def main() -> None:
     parser.add_argument("--data", nargs="*", default=list(SIGMAS), choices=list(SIGMAS))
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
     parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--draws", type=int, default=5, help="noisy copies of an input in a step")
     parser.add_argument("--train-limit", type=int, default=60_000)
     parser.add_argument("--inputs", type=int, default=500)
     parser.add_argument("--votes", type=int, default=10_000)

@@ -14,13 +14,17 @@ from smoothcert.metrics.curves import average_certified_proxy_radius
 from smoothcert.metrics.supersets import best_share, certified_region, superset_share
 from smoothcert.records import Record
 from smoothcert.report.comparisons import best_of_all, envelopes, supersets
-from smoothcert.report.runs import Line, read_lines
+from smoothcert.report.runs import Line, read_runs
 from smoothcert.store import RESULTS, SqliteStore
 
 GRID = "grid 1/255"
 # Per run and input: scale per coordinate (or one number), radius in units of it, and the label; the truth is 1.
 BALLS = [(1.0, 0.5, 1), (1.0, 1.0, 1), (1.0, 0.25, 0), (1.0, 0.0, None)]
 SHAPES = [([0.5, 2.0], 1.0, 1), ([0.9, 3.0], 1.0, 1), ([1.0, 1.0], 1.0, 1), ([1.0, 1.0], 1.0, 0)]
+
+
+def lines_in(*directories: Path) -> list[Line]:
+    return [line for run in read_runs(directories) for line in run.lines]
 
 
 def written(place: Path, rows: list[tuple[object, float, int | None]], scale: float, **changes: object) -> Path:
@@ -44,7 +48,7 @@ def written(place: Path, rows: list[tuple[object, float, int | None]], scale: fl
 
 @pytest.fixture
 def lines(tmp_path: Path) -> list[Line]:
-    return read_lines([written(tmp_path / "balls", BALLS, 1.0), written(tmp_path / "shapes", SHAPES, 0.5)])
+    return lines_in(written(tmp_path / "balls", BALLS, 1.0), written(tmp_path / "shapes", SHAPES, 0.5))
 
 
 def test_supersets(lines: list[Line]) -> None:
@@ -58,7 +62,7 @@ def test_supersets(lines: list[Line]) -> None:
 
 
 def test_imported_regions_are_unknown_and_left_out(lines: list[Line], tmp_path: Path) -> None:
-    [log] = read_lines([written(tmp_path / "log", BALLS, 1.0, soundness=Soundness.IMPORTED)])
+    [log] = lines_in(written(tmp_path / "log", BALLS, 1.0, soundness=Soundness.IMPORTED))
     alone, beside = supersets(lines), supersets([*lines, log])
     assert alone is not None
     assert beside is not None
@@ -82,9 +86,9 @@ def test_envelope(lines: list[Line], tmp_path: Path) -> None:
     assert sheet.rows == (("balls, shapes", "frozen", "2", "75.0", "25.0", "25.0"),)
     assert "several classifiers" in sheet.note
     assert envelopes(lines[:1], [0.5]) is None
-    other = read_lines([written(tmp_path / "global", BALLS, 2.0, soundness=Soundness.GLOBAL)])
+    other = lines_in(written(tmp_path / "global", BALLS, 2.0, soundness=Soundness.GLOBAL))
     assert envelopes([lines[0], *other], [0.5]) is None  # two labels are never mixed
-    fewer = read_lines([written(tmp_path / "fewer", BALLS[:2], 2.0)])
+    fewer = lines_in(written(tmp_path / "fewer", BALLS[:2], 2.0))
     assert envelopes([lines[0], *fewer], [0.5]) is None  # nor two sets of inputs
 
 

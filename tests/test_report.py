@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from smoothcert.certificates import Soundness
-from smoothcert.errors import MissingExtra, RunError
+from smoothcert.errors import MissingExtra
 from smoothcert.metrics import curves
 from smoothcert.records import Record
 from smoothcert.report.exports import FORMATS
 from smoothcert.report.figures import draw_all, steps
-from smoothcert.report.runs import Line, read_lines
+from smoothcert.report.runs import Line, read_runs
 from smoothcert.report.sheets import to_rich
 from smoothcert.report.tables import main_sheet, summary
 from smoothcert.store import RESULTS, SqliteStore
@@ -114,19 +114,13 @@ def test_two_labels_of_one_run_are_two_lines(tmp_path: Path) -> None:
         with SqliteStore(tmp_path / name / RESULTS, create=True) as store:
             store.append(FIVE[0], 1.0)
             store.append(replace(FIVE[1], soundness=Soundness.FROZEN), 1.0)
-    lines = read_lines([tmp_path / "a", tmp_path / "b"])
+    lines = [item for run in read_runs([tmp_path / "a", tmp_path / "b"]) for item in run.lines]
     assert [(item.name, item.soundness.value) for item in lines] == [
         ("a", "global"),
         ("a", "frozen"),
         ("b", "global"),
         ("b", "frozen"),
     ]
-
-
-def test_an_empty_run_is_said(tmp_path: Path) -> None:
-    SqliteStore(tmp_path / RESULTS, create=True).close()
-    with pytest.raises(RunError, match="holds no records yet"):
-        read_lines([tmp_path])
 
 
 def test_curves_are_drawn_for_mixed_norms_and_only_abstentions(tmp_path: Path) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from smoothcert.certificates import Ballot, Soundness, conclude
-from smoothcert.errors import RunError, SettingError, look_up
+from smoothcert.errors import SettingError, look_up
 from smoothcert.estimators import ESTIMATORS, Plan, Randomized
 from smoothcert.laws import law_named
 from smoothcert.maths import FloatArray
 from smoothcert.records import Record, record_of
-from smoothcert.store import SqliteStore, check_free, new_run, open_run
+from smoothcert.store import SqliteStore, check_filled, check_free, new_run, open_run
 from smoothcert.votes import Votes
 
 CHANGEABLE = ("estimator", "alpha", "radii", "tolerance", "rivals")
@@ -32,8 +32,7 @@ def recertify(run: Path | str, out: Path | str, changes: Mapping[str, Any]) -> i
         look_up("setting to judge the votes anew by", name, dict.fromkeys(CHANGEABLE))
     with open_run(run) as store:
         facts, seconds, records = store.facts(), store.seconds(), list(store.records())
-        if not records:
-            raise RunError(f"{run} holds no records yet; certify some inputs into it first")
+        check_filled(run, records)
         check_judgeable(facts["configuration"], records)
         old = plan_of(facts["configuration"])
         new = replace(old, **changes)

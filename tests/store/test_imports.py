@@ -11,7 +11,7 @@ from smoothcert.metrics.curves import abstention, average_certified_radius, cert
 from smoothcert.recertify import recertify
 from smoothcert.report.comparisons import best_of_all, supersets
 from smoothcert.report.exports import to_cohen
-from smoothcert.report.runs import read_lines, read_runs
+from smoothcert.report.runs import read_runs
 from smoothcert.report.write import write_report
 from smoothcert.store import open_run
 from smoothcert.store.imports import Log, import_log
@@ -89,7 +89,7 @@ def test_two_logs_in_one_report(log: Path, tmp_path: Path) -> None:
     (tmp_path / "ancer.tsv").write_text(ANCER, encoding="utf-8")
     import_log(log, tmp_path / "balls", "cohen", LOG)
     import_log(tmp_path / "ancer.tsv", tmp_path / "shapes", "ancer", LOG)
-    lines = read_lines([tmp_path / "balls", tmp_path / "shapes"])
+    lines = [line for run in read_runs([tmp_path / "balls", tmp_path / "shapes"]) for line in run.lines]
     assert supersets(lines) is None
     best = best_of_all(lines)
     assert best is not None

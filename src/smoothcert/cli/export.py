@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from smoothcert.cli.console import errors
-from smoothcert.errors import RunError, SettingError, look_up
+from smoothcert.errors import SettingError, look_up
 from smoothcert.files import write_atomically
 
 if TYPE_CHECKING:
@@ -30,13 +30,12 @@ def command(
 ) -> None:
     """Write the records of a run as CSV, Parquet or the tab-separated log this field publishes."""
     from smoothcert.report.exports import FORMATS
-    from smoothcert.store import open_run
+    from smoothcert.store import check_filled, open_run
 
     convert = look_up("format", format, FORMATS)
     with open_run(run) as store:
         records, seconds = list(store.records()), store.seconds()
-    if not records:
-        raise RunError(f"{run} holds no records yet; certify some inputs into it first")
+    check_filled(run, records)
     if format == "cohen":
         _warn_of_labels(records)
     content = convert(records, [seconds[record.index] for record in records])

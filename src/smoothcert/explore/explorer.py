@@ -25,7 +25,7 @@ from smoothcert.memory import Memory
 from smoothcert.report.runs import read_runs
 from smoothcert.run import describe
 from smoothcert.smoother import Smoother
-from smoothcert.store import open_run
+from smoothcert.store import check_filled, open_run
 
 KEPT = 100  # slices, specimens and pairs of axes
 Value = TypeVar("Value")
@@ -58,8 +58,7 @@ class Explorer:
         self, smoother: Smoother, dataset: Dataset, directory: Path | str, memory: Path | str | None = None
     ) -> None:
         [self.run] = read_runs([directory])
-        if not self.run.lines:
-            raise RunError(f"{directory} holds no records yet; certify some inputs into it first")
+        check_filled(directory, self.run.lines)
         if any(line.soundness is Soundness.IMPORTED for line in self.run.lines):
             raise RunError(f"{directory} was imported from a log, which holds neither votes nor noise to look into")
         check_same(self.run.facts.get("configuration", {}), describe(smoother, dataset), directory)

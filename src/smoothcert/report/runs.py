@@ -84,15 +84,6 @@ def _read(directory: Path, name: str) -> Run:
     return Run(name, directory, facts, tuple(lines))
 
 
-def read_lines(directories: Sequence[Path | str]) -> list[Line]:
-    """The lines of all runs, each of which must hold a record."""
-    runs = read_runs(directories)
-    for directory, run in zip(directories, runs, strict=True):
-        if not run.lines:
-            raise RunError(f"{directory} holds no records yet; certify some inputs into it first")
-    return [line for run in runs for line in run.lines]
-
-
 def _names(paths: Sequence[Path]) -> list[str]:
     for depth in range(1, max((len(path.parts) for path in paths), default=1) + 1):
         names = ["/".join(path.parts[-depth:]) for path in paths]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from smoothcert.errors import RunError
 from smoothcert.store.base import ResultStore
 from smoothcert.store.sqlite import SqliteStore
 
-__all__ = ["RESULTS", "ResultStore", "SqliteStore", "check_free", "new_run", "open_run"]
+__all__ = ["RESULTS", "ResultStore", "SqliteStore", "check_filled", "check_free", "new_run", "open_run"]
 
 RESULTS = "results.sqlite"
 
@@ -25,6 +25,12 @@ def open_run(directory: Path | str) -> SqliteStore:
             f"{path} is not a run: there is no {RESULTS} in it; give a directory that smoothcert certify wrote"
         )
     return SqliteStore(path / RESULTS)
+
+
+def check_filled(directory: Path | str, records: Sized) -> None:
+    """Refuse a run that has no record yet."""
+    if not records:
+        raise RunError(f"{directory} holds no records yet; certify some inputs into it first")
 
 
 def check_free(out: Path | str) -> None:
