@@ -1,6 +1,6 @@
 """Which recipe is worth its time: python benchmarks/recipes.py --root DATA --out DIR prints clean and certified accuracy and ACR.
 
-Every recipe trains the small CNN for the same time on one core (counted as processor time, which is wall time on a free
+Every recipe trains a CNN (--model) for the same time on one core (counted as processor time, which is wall time on a free
 machine and does not suffer on a busy one): the time of its step is measured first, all recipes in turn, and decides how
 many examples it sees, in several epochs. Then test inputs, evenly spaced, are certified with a fixed number of votes. Models
 and finished lines are kept in DIR, so the same command goes on.
@@ -47,7 +47,7 @@ def step_seconds(
     specs: list[str], inputs: np.ndarray, labels: np.ndarray, shared: dict[str, Any], out: Path
 ) -> dict[str, float]:
     """The median time of a step of each recipe, rounds of all recipes in turn."""
-    path = out / "steps.json"
+    path = out / f"steps-{shared['architecture']['name']}.json"
     known: dict[str, float] = json.loads(path.read_text()) if path.exists() else {}
     times: dict[str, list[float]] = {spec: [] for spec in specs if spec not in known}
     for number in range(ROUNDS):
@@ -91,7 +91,7 @@ def line_of(
     wanted = max(BATCH, int(args.seconds / step * BATCH))  # examples to be seen
     epochs = max(2, math.ceil(wanted / len(arrays["labels"])))
     size = min(len(arrays["labels"]), wanted // epochs)
-    folder = args.out / name / f"{spec}-{seed}"
+    folder = args.out / name / f"{args.model}-{args.seconds:g}s-{spec}-{seed}"
     began = time.process_time()
     path = train(
         new_model(shared["architecture"], seed),
@@ -149,11 +149,11 @@ def run(name: str, args: argparse.Namespace) -> list[dict[str, Any]]:
         "sigma": setup["sigma"],
         "radii": setup["radii"],
         "noise": sc.Noise.isotropic("gaussian", setup["sigma"], grid=test_data.grid),
-        "architecture": {"name": "small_cnn", "shape": train_data.shape, "classes": train_data.classes},
+        "architecture": {"name": args.model, "shape": train_data.shape, "classes": train_data.classes},
     }
     out = args.out / name
     out.mkdir(parents=True, exist_ok=True)
-    done_path = out / f"lines-{args.seconds:g}s-{args.inputs}-{args.votes}.jsonl"
+    done_path = out / f"lines-{args.model}-{args.seconds:g}s-{args.inputs}-{args.votes}.jsonl"
     done = [json.loads(line) for line in done_path.read_text().splitlines()] if done_path.exists() else []
     specs = args.recipes.split(";" if ";" in args.recipes else ",")
     steps = step_seconds(specs, inputs, labels, shared, out)
@@ -190,6 +190,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="where models and results are kept")
     parser.add_argument("--root", help="where the data sets are; else SMOOTHCERT_DATA")
+    parser.add_argument("--model", default="tiny_cnn", help="default: %(default)s")
     parser.add_argument("--data", default="mnist,cifar10", help="default: %(default)s")
     parser.add_argument(
         "--recipes", default=RECIPES, help="with ; between if they have parameters; default: %(default)s"

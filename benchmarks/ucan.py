@@ -1,6 +1,6 @@
 r"""UCAN against isotropic noise: python benchmarks/ucan.py --root DATA --out FOLDER trains and certifies, and prints a table.
 
-For MNIST at sigma .5 and CIFAR-10 at .25 (or one of them: --data mnist) it trains the small CNN on the mean cross-entropy
+For MNIST at sigma .5 and CIFAR-10 at .25 (or one of them: --data mnist) it trains a CNN (--model) on the mean cross-entropy
 of several noisy copies under: isotropic noise, the patterns l1, l2 and linf, a dataset-wise map, and a certification-wise
 generator without and with a learned shift (μ). It certifies every so many-th test input in l2 under the noise trained with,
 and prints accuracy, ACR and the average proxy radius, each with its label; certification-wise once more after a memory has
@@ -53,7 +53,7 @@ def trained(
         most=asked.most,
         width=asked.width,
     )
-    architecture = {"name": "small_cnn", "shape": data.shape, "classes": 10}
+    architecture = {"name": asked.model, "shape": data.shape, "classes": 10}
     model = new_model(architecture, asked.seed)
 
     def told(report: object) -> None:
@@ -117,6 +117,7 @@ def main() -> None:
     parser.add_argument("--data", nargs="*", default=list(SIGMAS), choices=list(SIGMAS))
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
     parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--model", default="tiny_cnn")
     parser.add_argument("--draws", type=int, default=5, help="noisy copies of an input in a step")
     parser.add_argument("--train-limit", type=int, default=60_000)
     parser.add_argument("--inputs", type=int, default=500)

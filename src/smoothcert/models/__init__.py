@@ -17,7 +17,7 @@ from smoothcert.models.loading import load_model
 from smoothcert.models.mlp import mlp
 from smoothcert.models.normalize import Normalize, with_normalisation
 from smoothcert.models.resnet import resnet18, resnet50, resnet110, wide_resnet40
-from smoothcert.models.small_cnn import small_cnn
+from smoothcert.models.small_cnn import small_cnn, tiny_cnn
 from smoothcert.models.weights import load_weights, read_metadata, read_state, save_weights
 
 __all__ = [
@@ -40,12 +40,14 @@ __all__ = [
     "resnet110",
     "save_weights",
     "small_cnn",
+    "tiny_cnn",
     "wide_resnet40",
     "with_normalisation",
 ]
 
 MODELS: dict[str, Callable[[Sequence[int], int], nn.Module]] = {
     "mlp": mlp,
+    "tiny_cnn": tiny_cnn,
     "small_cnn": small_cnn,
     "resnet18": resnet18,
     "resnet50": resnet50,

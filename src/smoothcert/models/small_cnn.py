@@ -8,10 +8,8 @@ from torch import nn
 
 from smoothcert.errors import ModelError
 
-WIDTHS = (32, 64, 128)
 
-
-def small_cnn(shape: Sequence[int], classes: int) -> nn.Module:
+def small_cnn(shape: Sequence[int], classes: int, widths: Sequence[int] = (32, 64, 128)) -> nn.Module:
     """A fresh convolutional network from images of ``shape`` (channels, height, width) to ``classes`` logits.
 
     >>> import torch
@@ -20,9 +18,14 @@ def small_cnn(shape: Sequence[int], classes: int) -> nn.Module:
     """
     check_image("small_cnn", shape, classes)
     layers: list[nn.Module] = []
-    for before, after in zip((shape[0], *WIDTHS), WIDTHS, strict=False):
+    for before, after in zip((shape[0], *widths), widths, strict=False):
         layers += _convolution(before, after)
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(WIDTHS[-1], classes))
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], classes))
+
+
+def tiny_cnn(shape: Sequence[int], classes: int) -> nn.Module:
+    """The same at half the width: a third of the time."""
+    return small_cnn(shape, classes, (16, 32, 64))
 
 
 def _convolution(before: int, after: int) -> list[nn.Module]:
