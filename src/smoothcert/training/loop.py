@@ -99,6 +99,9 @@ def train(
     held_out = None if validation is None else examples(*validation, shape.classes, kind="validation")
     device = settings.torch_device()
     learner = nn.ModuleDict({"model": model} | ({} if generator is None else {"generator": generator})).to(device)
+    model.to(
+        memory_format=torch.channels_last
+    )  # without it the step of a small convolutional network takes 1.2 times as long
     asks_input = f"the recipe {recipe.name}" if recipe.attacks else "data_dependent" if settings.data_dependent else ""
     check_model(model, data, shape, device, asks_input)
     optimizer = OPTIMIZERS[settings.optimizer](learner.parameters(), settings)
@@ -107,6 +110,7 @@ def train(
         model, generator, learner, optimizer, data, held_out, settings, recipe, noise, factors, device, batch_progress
     )
     done = _all_epochs(session, _folder(out), shape, progress)
+    model.to(memory_format=torch.contiguous_format)
     save_weights(out / WEIGHTS, model.eval(), metadata_of(session.settings, session.recipe, session.noise, shape, done))
     return out / WEIGHTS
 
