@@ -63,6 +63,16 @@ class Finding:
         """Was the certificate broken?"""
         return self.worst.violated
 
+    @property
+    def contradicted(self) -> bool:
+        """Did a memory answer otherwise? Look-ups do not err, so chance allows for none."""
+        return any(attempt.violated and attempt.votes == 0 for attempt in self.attempts)
+
+    @property
+    def chance(self) -> float:
+        """How probable it is that a sound certificate is violated: its alpha (none through a memory), and the verdict's."""
+        return self.alpha + (0.0 if self.soundness is Soundness.MEMORY else self.certificate_alpha)
+
     def to_json(self, offset: str) -> str:
         """One line of text; offset is the address of the array."""
         row = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
@@ -83,17 +93,12 @@ def worst_of(attempts: Sequence[Attempt]) -> Attempt:
 
 
 def allowance(findings: Sequence[Finding]) -> int:
-    """How many of these may be violated by chance: more have probability below the findings' alpha.
+    """How many of these may be violated by chance: more are, with at most the probability that a single one is.
 
-    Each is wrong with probability alpha of its certificate (none, if a memory keeps it: look-ups do not err) plus alpha
-    of the verdict; if their votes are independent the number is binomial.
+    If their votes are independent the number is binomial.
     """
     if not findings:
         return 0
-    chances = [
-        finding.alpha + (0.0 if finding.soundness is Soundness.MEMORY else finding.certificate_alpha)
-        for finding in findings
-    ]
-    above = bdtrc(np.arange(len(findings)), len(findings), max(chances))  # P(more than k), k = 0, 1, …
-    below = np.flatnonzero(above <= findings[0].alpha)
-    return int(below[0]) if len(below) else len(findings)
+    chance = max(finding.chance for finding in findings)
+    above = bdtrc(np.arange(len(findings)), len(findings), chance)  # P(more than k), k = 0, 1, …
+    return int(np.flatnonzero(above <= chance * (1 + 1e-9))[0])

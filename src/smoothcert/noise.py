@@ -175,7 +175,9 @@ class Noise:
         z: Tensor = self.law.sample(tuple(x.shape), draws)
         noise = z.mul_(self.scale.float().to(x.device)).add_(self.loc.float().to(x.device))
         if self.grid is not None:
-            noise = noise.mul_(self.levels).round_().div_(self.levels)
+            steps = noise * self.levels
+            rounded = steps.round()  # the gradient of a chosen scale or loc passes as if it were not
+            noise = (steps + (rounded - steps).detach() if steps.requires_grad else rounded) / self.levels
         return x + noise.to(x.dtype)
 
 

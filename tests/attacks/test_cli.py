@@ -86,7 +86,8 @@ def test_a_stopped_attack_gives_the_same_findings(run: Path, template: Path, tmp
 
 
 def test_certificates_that_claim_too_much_give_exit_status_one(run: Path) -> None:
-    """The stored radii, multiplied by 200."""
+    """The stored radii, multiplied by 200: another certificate, so that what held before is tried again."""
+    assert attack(str(run), *QUICK)[0] == 0
     with sqlite3.connect(run / RESULTS) as db:
         for index, body in db.execute("SELECT idx, body FROM records").fetchall():
             row = json.loads(body)
@@ -97,6 +98,7 @@ def test_certificates_that_claim_too_much_give_exit_status_one(run: Path) -> Non
     assert row["violated"] > row["allowance"]
     assert row["nearest"] < 1.0
     assert status == 1
+    assert attack(str(run), *QUICK, "--limit", "1")[0] == 1
 
 
 def test_another_model_is_refused(run: Path, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from smoothcert.attacks.victim import Victim
 from smoothcert.attacks.wasserstein import moved
 from smoothcert.testing.leaks import SmoothShift
 from smoothcert.testing.problems import HalfSpace
+from smoothcert.tuners.generators import Design, Generator
 
 SHAPE = (1, 6, 6)
 
@@ -60,6 +61,74 @@ def test_gradients_agree_with_finite_differences(tuner: sc.Tuner | None) -> None
         step = 3e-3 * direction
         difference = (loss(offset + step)[0] - loss(offset - step)[0]) / 2
         assert difference == pytest.approx(float(slope @ step), rel=0.02, abs=2e-5)
+
+
+@pytest.mark.parametrize("grid", [None, 1 / 255])
+def test_gradients_flow_through_a_learned_generator(grid: float | None) -> None:
+    """Against finite differences of the same draws, which are rounded on the grid: there the slope is of the sum before."""
+    torch.manual_seed(1)
+    generator = Generator(Design("per_input", SHAPE, shift=True, width=4))
+    for parameter in generator.parameters():
+        parameter.data.mul_(3.0)  # so that the noise depends on the input
+    smooth, rounded = (
+        victim_of(tuner=sc.PerInput(generator), noise=sc.Noise("gaussian", 0.5, grid=each)) for each in (None, grid)
+    )
+    plain = victim_of(noise=sc.Noise("gaussian", 0.5))
+    offset = np.random.default_rng(0).integers(-20, 20, size=(1, smooth.dim)) / 255
+
+    def loss(victim: Victim, offset: np.ndarray) -> tuple[float, np.ndarray]:
+        victim.begin("the same draws")
+        value, slope = victim.gradients(offset, 256)
+        return float(value[0]), slope[0]
+
+    slope = loss(rounded, offset)[1]
+    assert np.linalg.norm(slope - loss(plain, offset)[1]) > 0.2 * np.linalg.norm(slope)
+    for direction in np.random.default_rng(1).normal(size=(5, smooth.dim)):
+        step = 3e-3 * direction
+        difference = (loss(smooth, offset + step)[0] - loss(smooth, offset - step)[0]) / 2
+        assert difference == pytest.approx(float(slope @ step), rel=0.03, abs=3e-5)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize(("law", "norm", "radius"), [("laplace", 1.0, 1.0), ("gaussian", 2.0, 0.05)])
+def test_no_attack_stays_at_the_input_on_the_pixel_grid(name: str, law: str, norm: float, radius: float) -> None:
+    """784 pixels share less than half a step each; the plane is weakest on the boundary, so each must come near it."""
+    shape = (1, 28, 28)
+    model = HalfSpace(torch.randn(784, generator=torch.Generator().manual_seed(0)), offset=3.0)
+    victim = victim_of(norm, model=model, noise=sc.Noise(law, 0.1, grid=1 / 255), radius=radius / 0.1, shape=shape)
+    assert victim.gauge(attack_named(name).find(victim, 2_000)) > 0.85 * victim.region.radius
+
+
+def test_logits_that_saturate_do_not_stop_the_gradient() -> None:
+    """A half-space whose scores are 10 000 times as large has the same answers, and a softmax without slope in float32."""
+    plane = HalfSpace(torch.randn(200, generator=torch.Generator().manual_seed(1)))
+    x = 1.5 * plane.weight[None] / plane.weight.norm()
+    for factor in (1.0, 1e4):
+        smoother = sc.Smoother(lambda z, f=factor: f * plane(z), sc.Noise("gaussian", 1.0), estimate=20_000)
+        [finding] = attack(smoother.certify(x), smoother, x, attacks=["projected_gradient"], times=1.15)
+        assert finding.violated
+
+
+def test_a_classifier_that_leaves_torch_is_attacked_without_gradients() -> None:
+    def model(batch: torch.Tensor) -> torch.Tensor:
+        score = batch.numpy().sum(axis=1)
+        return torch.from_numpy(np.stack([-score, score], axis=1))
+
+    smoother = sc.Smoother(model, sc.Noise("gaussian", 0.5), estimator="fixed", estimate=1_000)
+    x = torch.ones(1, 3)
+    certificates = smoother.certify(x)
+    [finding] = attack(certificates, smoother, x, budget=300, votes=1_000, times=3.0)
+    assert finding.violated
+    assert not {"projected_gradient", "wasserstein"} & {attempt.attack for attempt in finding.attempts}
+    with pytest.raises(sc.SmoothcertError, match="passes no gradient"):
+        attack(certificates, smoother, x, attacks=["projected_gradient"])
+
+
+def test_a_row_of_noise_per_input_is_no_predictor() -> None:
+    noise = sc.Noise("gaussian", torch.full((3, 2), 0.5, dtype=torch.float64))
+    smoother = sc.Smoother(HalfSpace(torch.ones(2)), noise, estimator="fixed", estimate=1_000)
+    with pytest.raises(sc.SmoothcertError, match="a row for each input"):
+        attack(smoother.certify(torch.ones(3, 2)), smoother, torch.ones(3, 2))
 
 
 def test_projected_gradient_raises_the_loss_above_random_points() -> None:
@@ -138,6 +207,25 @@ def test_foolbox_attacks_in_units_of_scale() -> None:
         assert at_found[0] > at_input[0] + 0.1
     with pytest.raises(sc.SmoothcertError, match="no attack 'L3PGD'"):
         attack_named("foolbox:L3PGD")
+
+
+def test_foolbox_draws_by_the_key_of_the_input_and_hides_no_error_of_the_model() -> None:
+    pytest.importorskip("foolbox", exc_type=ImportError)
+    found = []
+    for seed in (0, 1):
+        victim = victim_of()
+        torch.manual_seed(seed)
+        found.append(attack_named("foolbox:L2PGD").find(victim, 1_000))
+        assert torch.initial_seed() == seed
+    assert np.array_equal(*found)
+
+    def model(batch: torch.Tensor) -> torch.Tensor:
+        if batch.requires_grad:
+            raise ValueError("this model is broken")
+        return torch.stack([-batch.sum(dim=(1, 2, 3)), batch.sum(dim=(1, 2, 3))], dim=1)
+
+    with pytest.raises(sc.SmoothcertError, match="this model is broken"):
+        attack_named("foolbox:L2PGD").find(victim_of(model=model), 1_000)
 
 
 def test_a_tuner_that_votes_pays_from_the_budget() -> None:

@@ -1,6 +1,7 @@
 """The verdict: its exact error, its power, and who counts as a rival."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from smoothcert.attacks.victim import Victim
 from smoothcert.findings import Attempt, Finding, allowance, worst_of
 from smoothcert.maths.sequential import crossing_probability, looks
 from smoothcert.polling import Pollster
+from smoothcert.report.attacks import attack_summary
 from smoothcert.seeds import Stage
 from smoothcert.testing.problems import HalfSpace
 
@@ -107,10 +109,45 @@ def finding(soundness: sc.Soundness, violated: bool, margin: float = 0.5) -> Fin
 def test_the_allowance_is_a_binomial_quantile() -> None:
     found = [finding(sc.Soundness.GLOBAL, False)] * 300
     allowed = allowance(found)
-    assert binom.sf(allowed, 300, 0.002) <= 0.001 < binom.sf(allowed - 1, 300, 0.002)
+    assert binom.sf(allowed, 300, 0.002) <= 0.002 < binom.sf(allowed - 1, 300, 0.002)
     kept = allowance([finding(sc.Soundness.MEMORY, False)] * 300)  # look-ups do not err: only the verdict may
     assert binom.sf(kept, 300, 0.001) <= 0.001 < binom.sf(kept - 1, 300, 0.001)
     assert allowance([]) == 0
+    for soundness in (sc.Soundness.GLOBAL, sc.Soundness.MEMORY):
+        assert allowance([finding(soundness, False)]) == 0  # a single one is not excused
+
+
+def test_a_memory_that_contradicts_is_never_chance() -> None:
+    held, broken = finding(sc.Soundness.MEMORY, False), finding(sc.Soundness.MEMORY, True)
+    looked_up = replace(broken, attempts=(replace(broken.attempts[0], votes=0),))
+    for last, expected in ((held, False), (broken, False), (looked_up, True)):
+        [row] = attack_summary([held] * 299 + [last])
+        assert row["broken"] is expected
+
+
+def test_a_point_outside_is_not_judged() -> None:
+    victim = victim_at(0.5, HalfSpace(torch.ones(1)))
+    for offset in (np.array([-1.01]), np.array([np.nan])):
+        with pytest.raises(sc.SmoothcertError, match="gave a point at"):
+            judge(victim, "by hand", offset, votes=1_000, alpha=0.001)
+        assert victim.gauge(victim.inside(offset[None])[0]) <= 1.0
+
+
+def test_small_blocks_name_the_rival_as_well_as_large_ones() -> None:
+    """Ten classes, and only one that leads the label where the point is: one vote would often name another."""
+
+    def model(batch: torch.Tensor) -> torch.Tensor:
+        score = batch.flatten(1)[:, 0]
+        cuts = torch.tensor([-9.0, -1.0, -0.75, -0.5, -0.25, -0.2, -0.15, -0.1, -0.05])
+        return torch.nn.functional.one_hot(torch.bucketize(score, cuts), 10).float()
+
+    smoother = sc.Smoother(model, sc.Noise("gaussian", 1.0), estimator="fixed", estimate=1_000, block=1)
+    region = sc.Region(np.array([1.0]), np.array(1.0), 3.0, 2.0)
+    certificate = sc.Certificate(9, sc.Bound(0.9, 0.001, 1000), region, sc.Soundness.GLOBAL)
+    for index in range(8):
+        victim = Victim(certificate, smoother, torch.tensor([1.0]), index, None, 1.0)
+        attempt = judge(victim, "by hand", np.array([-2.0]), votes=2_000, alpha=0.001)
+        assert (attempt.rival, attempt.violated) == (1, True)
 
 
 def test_findings_come_back_exactly() -> None:

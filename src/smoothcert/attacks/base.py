@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
@@ -9,6 +10,8 @@ import numpy as np
 
 from smoothcert.attacks.victim import Victim
 from smoothcert.maths import FloatArray
+
+SCREEN = 32  # votes per point where many are compared
 
 
 class Attack(ABC):
@@ -25,6 +28,17 @@ class Attack(ABC):
         """The most damaging offset found, (dim,), with about ``budget`` evaluations of the classifier."""
 
 
-def worst_of(victim: Victim, offsets: FloatArray, votes: int = 64) -> FloatArray:
+def weakest(victim: Victim, offsets: FloatArray, votes: int = 64) -> FloatArray:
     """The offset at which the label leads by least, in a few votes on the same draws for all."""
     return np.asarray(offsets[int(np.argmin(victim.margins(offsets, votes)))])
+
+
+def plane(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """An input as channels, height and width; anything but a picture is one row.
+
+    >>> plane((3, 32, 32)), plane((28, 28)), plane((12,))
+    ((3, 32, 32), (1, 28, 28), (1, 1, 12))
+    """
+    if len(shape) < 2:
+        return 1, 1, math.prod(shape)
+    return math.prod(shape[:-2]), shape[-2], shape[-1]

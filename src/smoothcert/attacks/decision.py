@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from smoothcert.attacks.base import Attack, worst_of
+from smoothcert.attacks.base import Attack
 from smoothcert.attacks.victim import Victim
 from smoothcert.maths import FloatArray
 
@@ -19,7 +19,7 @@ class Decision(Attack):
 
     In units of scale: a direction with another answer somewhere on its ray; bisection to the boundary; the boundary's
     normal from the answers around that point; a step along it; again. What it found outside the region is rescaled to
-    its boundary (as in UniCR 2022, Table 6).
+    its boundary (as in UniCR 2022, Table 6); a boundary crossed inside the region ends the walk.
     """
 
     name = "decision"
@@ -27,10 +27,10 @@ class Decision(Attack):
     def find(self, victim: Victim, budget: int) -> FloatArray:
         random = victim.begin(self.name)
         directions = victim.stretched(random.standard_normal((4, victim.dim)) * victim.scale)
-        here = worst_of(victim, directions, VOTES)
+        here = _least(victim, directions, VOTES)
         reach, passed = _crossing(victim, here, FARTHEST), [here]
         for number in range(1, ROUNDS):
-            if victim.evaluations > budget - 8 * 64:
+            if reach < 1 or victim.evaluations > budget - 8 * 64:
                 break
             at = here * reach
             probes = random.standard_normal((PROBES, victim.dim))
@@ -45,7 +45,12 @@ class Decision(Attack):
             if crossing <= reach:
                 here, reach = proposal, crossing
                 passed.append(here)
-        return worst_of(victim, np.stack(passed[-8:]))
+        return _least(victim, np.stack(passed[-8:]), 64)
+
+
+def _least(victim: Victim, offsets: FloatArray, votes: int) -> FloatArray:
+    """The offset at which the label gets the fewest votes over its rival."""
+    return np.asarray(offsets[int(np.argmin(victim.leads(offsets, votes)[:, 1]))])
 
 
 def _decided(victim: Victim, offsets: FloatArray, votes: int) -> FloatArray:

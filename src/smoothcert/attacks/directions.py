@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from smoothcert.attacks.base import Attack, worst_of
+from smoothcert.attacks.base import SCREEN, Attack, weakest
 from smoothcert.attacks.victim import Victim
 from smoothcert.maths import FloatArray
-
-SCREEN = 32  # votes per direction
 
 
 class RandomDirections(Attack):
@@ -26,7 +24,7 @@ class RandomDirections(Attack):
         directions = random.standard_normal((number, victim.dim))
         directions[::2] *= victim.scale
         reach = np.where(np.arange(number) % 3 == 0, random.random(number), 1.0)
-        return worst_of(victim, victim.inside(victim.stretched(directions) * reach[:, None]), SCREEN)
+        return weakest(victim, victim.inside(victim.stretched(directions) * reach[:, None]), SCREEN)
 
 
 class ExtremeAxes(Attack):
@@ -45,4 +43,4 @@ class ExtremeAxes(Attack):
         corners = random.choice([-1.0, 1.0], size=(max(1, number // 2 - axes), victim.dim))
         corners[0] = 1.0
         ends = np.concatenate([tips, -tips, corners * victim.scale, -corners * victim.scale])
-        return worst_of(victim, victim.stretched(ends), SCREEN)
+        return weakest(victim, victim.stretched(ends), SCREEN)

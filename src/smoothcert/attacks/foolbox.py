@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from smoothcert.attacks.base import Attack, worst_of
+from smoothcert.attacks.base import Attack, weakest
 from smoothcert.attacks.victim import Victim
 from smoothcert.errors import MissingExtra, ModelError, UnknownName
 from smoothcert.maths import FloatArray
@@ -37,14 +38,13 @@ class Foolbox(Attack):
             )
 
     def find(self, victim: Victim, budget: int) -> FloatArray:
-        victim.begin(self.name)
         asked, reach = _Asked(victim, budget), 10.0 * victim.region.radius
         found = [np.zeros(victim.dim)]
         start = torch.zeros(1, *victim.shape, device=victim.smoother.device)
         label = torch.tensor([victim.label], device=start.device)
         try:
             model = self.library.PyTorchModel(asked.eval(), bounds=(-reach, reach), device=start.device)
-            with warnings.catch_warnings(), suppress(_Spent, ValueError):
+            with _seeded(victim.begin(self.name)), warnings.catch_warnings(), suppress(_Spent, ValueError):
                 warnings.simplefilter("ignore")  # Foolbox speaks to its own users; ValueError: it found no start
                 _, clipped, _ = self.kind()(model, start, label, epsilons=victim.region.radius)
                 found.append(clipped.detach().cpu().double().numpy().ravel() * victim.scale)
@@ -53,7 +53,7 @@ class Foolbox(Attack):
                 f"{self.name} cannot attack this classifier ({str(problem).splitlines()[0]}); use another attack"
             ) from problem
         offsets = np.stack([*found, asked.worst * victim.scale])
-        return worst_of(victim, np.concatenate([victim.inside(offsets), victim.stretched(offsets)]))
+        return weakest(victim, np.concatenate([victim.inside(offsets), victim.stretched(offsets)]))
 
 
 class _Spent(Exception):
@@ -72,12 +72,28 @@ class _Asked(nn.Module):
         victim = self.victim
         if victim.evaluations > self.budget:
             raise _Spent
-        chances = victim.mean_probabilities(units, DRAWS)
+        try:
+            chances = victim.mean_probabilities(units, DRAWS)
+        except ValueError as problem:  # not one of Foolbox's own
+            raise RuntimeError(str(problem)) from problem
         at = int(chances[:, victim.label].argmin())
         if float(chances[at, victim.label].detach()) < self._lowest:
             self._lowest = float(chances[at, victim.label].detach())
             self.worst = units[at].detach().cpu().double().numpy().ravel()
         return chances.clamp_min(1e-30).log()
+
+
+@contextmanager
+def _seeded(random: np.random.Generator) -> Iterator[None]:
+    """Foolbox draws from the generators that all share: give it its own numbers, and put theirs back."""
+    before = np.random.get_state()  # noqa: NPY002
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(random.integers(2**31)))
+        np.random.seed(int(random.integers(2**31)))  # noqa: NPY002
+        try:
+            yield
+        finally:
+            np.random.set_state(before)  # noqa: NPY002
 
 
 def _library() -> Any:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+import smoothcert
 from smoothcert.attacks.check import Effort, check
 from smoothcert.bounds import Bound
 from smoothcert.certificates import Certificate
@@ -44,6 +45,8 @@ def attack_run(
 ) -> list[Finding]:
     """Attack the first ``limit`` certificates of a run at each multiple of their radius, leaving out what was done.
 
+    Done is what the same effort has tried on the same certificate, through the same memory.
+
     The findings depend on the run and the effort only, not on interruptions. memory: its file; by default the run's own
     results, if they keep promises. Smoother and data set must be those that were certified.
     """
@@ -55,13 +58,15 @@ def attack_run(
                 f"{directory} holds no certificates, so there is nothing to attack; certify some inputs first"
             )
         check_projectable(records[0].norm)
-        words = json.dumps(asdict(effort), sort_keys=True)
         source = memory or (store.path if store.keeps_promises else None)
         check_memory(records, source, directory)
-        done, wanted = store.tried(words), [(times, record) for times in multiples for record in records]
+        wanted = [(times, record) for times in multiples for record in records]
         with nullcontext() if source is None else opened_memory(source, smoother) as opened:
+            place = None if opened is None else [str(source), len(opened)]
+            words = json.dumps(asdict(effort) | {"memory": place, "smoothcert": smoothcert.__version__}, sort_keys=True)
+            done = {(f.times, f.index, f.label, f.radius) for f in store.findings(words)}
             for number, (times, record) in enumerate(wanted):
-                if (times, record.index) not in done:
+                if (times, record.index, record.label, record.region_radius * times) not in done:
                     x = torch.from_numpy(dataset.inputs([record.index]))[0]
                     certificate = certificate_of(record, smoother, x, store)
                     finding = check(certificate, smoother, x, record.index, effort, times, opened)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from smoothcert.attacks.base import Attack, worst_of
-from smoothcert.attacks.square import plane
+from smoothcert.attacks.base import SCREEN, Attack, plane, weakest
 from smoothcert.attacks.victim import Victim
 from smoothcert.maths import FloatArray
 from smoothcert.seeds import Stage, entropy_for
-
-SCREEN = 32  # votes per pattern
 
 
 class Procedural(Attack):
@@ -26,7 +23,7 @@ class Procedural(Attack):
         patterns = [_pattern(height, width, universal) for _ in range(number)]
         flat = np.stack([np.broadcast_to(pattern, (channels, height, width)).ravel() for pattern in patterns])
         both = np.concatenate([flat, -flat])
-        return worst_of(victim, victim.stretched(both * victim.scale), SCREEN)
+        return weakest(victim, victim.stretched(both * victim.scale), SCREEN)
 
 
 def _pattern(height: int, width: int, random: np.random.Generator) -> FloatArray:

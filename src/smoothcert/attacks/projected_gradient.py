@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from smoothcert.attacks.base import Attack, worst_of
+from smoothcert.attacks.base import Attack, weakest
 from smoothcert.attacks.victim import Victim
 from smoothcert.maths import FloatArray
 from smoothcert.maths.projections import climb, project, to_boundary
@@ -17,8 +17,8 @@ class ProjectedGradient(Attack):
     """Climbs −log(mean probability of the label) over fresh draws at every step (Salman et al. 2019).
 
     In units of scale, where the region is a plain ball of its norm: steps have that norm, and shrink evenly from ``step``
-    of the radius to nothing; every point is projected exactly. In l1 they begin spread over ``share`` of the coordinates, and end at one. The first restart
-    begins at the input, the others at random points of the boundary.
+    of the radius to nothing; every point is projected exactly. In l1 they begin spread over ``share`` of the coordinates,
+    and end at one. The first restart begins at the input, the others at random points of the boundary.
     """
 
     name = "projected_gradient"
@@ -38,10 +38,10 @@ class ProjectedGradient(Attack):
             if number > 4 and victim.evaluations > budget:
                 break
             left = 1 - number / steps
-            _, slopes = victim.gradients(units * victim.scale, self.draws)
+            _, slopes = victim.gradients(victim.inside(units * victim.scale), self.draws)
             speed = MOMENTUM * speed + climb(slopes * victim.scale, norm, self.share * left)
             # On the grid the climb goes on between its points, or short steps would lead nowhere.
             units = project(units + self.step * left * radius * speed, 1.0, radius, norm)
             passed.append(units)
         last = victim.inside(np.concatenate(passed[-KEPT:]) * victim.scale)
-        return worst_of(victim, np.concatenate([last, victim.stretched(units * victim.scale)]))
+        return weakest(victim, np.concatenate([last, victim.stretched(units * victim.scale)]))

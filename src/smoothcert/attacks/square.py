@@ -6,11 +6,10 @@ import math
 
 import numpy as np
 
-from smoothcert.attacks.base import Attack, worst_of
+from smoothcert.attacks.base import SCREEN, Attack, plane, weakest
 from smoothcert.attacks.victim import Victim
 from smoothcert.maths import FloatArray
 
-SCREEN = 32  # votes per proposal
 PROPOSALS = 8  # compared at a time, all on the same draws
 
 
@@ -27,7 +26,7 @@ class Square(Attack):
     def find(self, victim: Victim, budget: int) -> FloatArray:
         random = victim.begin(self.name)
         starts = np.concatenate([_stripes(victim, random, PROPOSALS // 2), random.choice([-1.0, 1.0], (4, victim.dim))])
-        best = worst_of(victim, victim.stretched(starts * victim.scale), SCREEN)
+        best = weakest(victim, victim.stretched(starts * victim.scale), SCREEN)
         rounds = max(1, (budget - victim.evaluations) // (SCREEN * (PROPOSALS + 1)))
         for number in range(rounds):
             if victim.evaluations > budget and number > 1:
@@ -36,19 +35,8 @@ class Square(Attack):
             unit = best / victim.scale
             painted = [_repainted(unit, victim.shape, share, random) for _ in range(PROPOSALS)]
             tried = np.concatenate([best[None], victim.stretched(np.stack(painted) * victim.scale)])
-            best = worst_of(victim, tried, SCREEN)
+            best = weakest(victim, tried, SCREEN)
         return best
-
-
-def plane(shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """An input as channels, height and width; anything but a picture is one row.
-
-    >>> plane((3, 32, 32)), plane((28, 28)), plane((12,))
-    ((3, 32, 32), (1, 28, 28), (1, 1, 12))
-    """
-    if len(shape) < 2:
-        return 1, 1, math.prod(shape)
-    return math.prod(shape[:-2]), shape[-2], shape[-1]
 
 
 def _stripes(victim: Victim, random: np.random.Generator, number: int) -> FloatArray:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import zlib
-from collections import OrderedDict
 from dataclasses import replace
-from threading import Lock
 
 import numpy as np
 import torch
 
 from smoothcert.attacks.victim import Victim
+from smoothcert.errors import InputError
 from smoothcert.findings import Attempt
 from smoothcert.maths import FloatArray, IntArray
 from smoothcert.maths.intervals import lower_bound
@@ -20,6 +20,7 @@ from smoothcert.polling import Count
 from smoothcert.seeds import Stage
 from smoothcert.votes import Votes
 
+NAMING = 200  # votes, at least, that name the rival
 HOPELESS = 0.01  # votes stop when the label leads at this level: costs no alpha, as nothing is claimed
 
 
@@ -48,6 +49,11 @@ def judge(victim: Victim, name: str, offset: FloatArray, *, votes: int, alpha: f
     ones, looked at with alpha spent over the looks, decide.
     """
     gauge, point = victim.gauge(offset), victim.points(offset[None])[0]
+    if not gauge <= victim.region.radius:
+        raise InputError(
+            f"the attack {name} gave a point at {gauge:g} from the center of a region of radius {victim.region.radius:g}; "
+            "make it legal with victim.inside or victim.stretched"
+        )
     promised = victim.promised(point)
     if promised is not None:
         kept = promised == victim.label
@@ -55,7 +61,8 @@ def judge(victim: Victim, name: str, offset: FloatArray, *, votes: int, alpha: f
     (noise,) = victim.chosen(point[None])
     key = (victim.index << 32) | zlib.crc32(f"{name} {victim.region.radius!r}".encode())
     block = victim.smoother.plan.block
-    rival = _rival(_count(victim, noise, point, key, Stage.ATTACK, np.array([block]), 0, alpha), victim.label)
+    naming = np.array([block * math.ceil(NAMING / block)])
+    rival = _rival(_count(victim, noise, point, key, Stage.ATTACK, naming, victim.label, alpha), victim.label)
     times = looks(max(votes, block), first=min(block, votes), number=12, multiple=block)
     count = _count(victim, noise, point, key, Stage.VERDICT, times, rival, alpha)
     table = count.votes()
@@ -84,7 +91,7 @@ def _count(
 
     place = noise.placer(point.to(smoother.device))
     count = Count(key, stage, place, noise, victim.shape, times, smoother.plan.block, settled)
-    pollster = replace(smoother.pollster, shared_noise=False, _drawn=OrderedDict(), _drawing=Lock())
+    pollster = replace(smoother.pollster, shared_noise=False)
     return next(pollster.run([count]))
 
 

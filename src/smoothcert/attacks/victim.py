@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from smoothcert.certificates import Certificate, Soundness
-from smoothcert.errors import InputError, ModelError
+from smoothcert.errors import InputError, ModelError, SettingError
 from smoothcert.maths import FloatArray
 from smoothcert.maths.geometry import p_norm
 from smoothcert.maths.projections import check_projectable, project, snap, to_boundary
@@ -21,6 +23,8 @@ from smoothcert.seeds import Stage, draws_for, entropy_for, generator_for
 from smoothcert.smoother import Smoother
 
 ROWS = 400  # copies in one call of the classifier
+SHARP = 30.0  # a gap between logits beyond which the gradient of a softmax in float32 is lost
+HUGE = 1e30  # logits that are infinite
 TINY = 1e-6  # relative; a point in float32 must lie inside the region exactly
 
 
@@ -41,6 +45,11 @@ class Victim:
         check_projectable(certificate.region.norm)
         self.smoother, self.x, self.index, self.label = smoother, x, index, certificate.label
         self.shape = tuple(x.shape)
+        if smoother.noise.per_input(len(self.shape)):
+            raise SettingError(
+                "noise with a row for each input says nothing about other points, so there is no predictor to attack; "
+                "give the smoother a tuner that chooses it, or attack each input with a smoother of its own noise"
+            )
         self.memory = None if certificate.soundness is Soundness.GLOBAL else memory
         self.region = certificate.region.resized(certificate.region.radius * times)
         self.center = np.asarray(self.region.center, dtype=float).ravel()
@@ -80,6 +89,7 @@ class Victim:
         return self.region.gauge(self._exact(self.points(offset[None]))[0].reshape(np.shape(self.region.center)))
 
     def _legal(self, offsets: FloatArray) -> FloatArray:
+        offsets = np.where(np.isfinite(offsets), offsets, 0.0)
         if self.levels is not None:
             radius = self.region.radius * (1 - 1e-12)  # a difference of two grid points is rounded
             return snap(offsets, self.scale, radius, self.region.norm, self.levels)
@@ -170,7 +180,8 @@ class Victim:
     def gradients(self, offsets: FloatArray, draws: int) -> tuple[FloatArray, FloatArray]:
         """The loss −log(mean probability of the label over the draws) at each offset, and its gradient, (points, dim).
 
-        Gradients flow through the tuner's choice where it has any (Salman et al. 2019 for fixed noise).
+        Gradients flow through the tuner's choice where it has any (Salman et al. 2019 for fixed noise). Where the logits are
+        so far apart that float32 would lose the gradient, it is that of the logits divided by a constant.
         """
         points = self.points(offsets).to(self.smoother.device).requires_grad_()
         loss = -self._expected(points, draws)[:, self.label].clamp_min(1e-30).log()
@@ -186,7 +197,10 @@ class Victim:
         scale, center = (
             torch.from_numpy(each).float().reshape(self.shape).to(units.device) for each in (self.scale, self.center)
         )
-        return self._expected(center + scale * units, draws)[:, :-1]
+        points = center + scale * units
+        if self.levels is not None:  # the nearest point of the grid; the gradient passes
+            points = points + ((points * self.levels).round() / self.levels - points).detach()
+        return self._expected(points, draws)[:, :-1]
 
     def _expected(self, points: Tensor, draws: int) -> Tensor:
         """Mean class probabilities at each point, on fresh draws, with the noise that is chosen there."""
@@ -198,30 +212,43 @@ class Victim:
             noise.noisy(point.expand(draws, *self.shape), generator)
             for point, noise in zip(points, noises, strict=True)
         ]
-        return self._probabilities(torch.cat(copies)).reshape(len(points), draws, -1).mean(dim=1)
+        return self._probabilities(torch.cat(copies), SHARP).reshape(len(points), draws, -1).mean(dim=1)
 
     def has_gradient(self) -> bool:
         """Does the classifier pass gradients to its input?"""
+        here = np.zeros((1, self.dim))
+        with torch.no_grad():  # what fails here fails for another reason
+            self._expected(self.points(here).to(self.smoother.device), 1)
         try:
-            self.gradients(np.zeros((1, self.dim)), 1)
-        except ModelError:
+            self.gradients(here, 1)
+        except (ModelError, RuntimeError):  # the latter: it leaves torch
             return False
         return True
 
-    def _probabilities(self, copies: Tensor) -> Tensor:
-        """Class probabilities with a last class for rows that hold a NaN, (copies, classes + 1)."""
+    def _probabilities(self, copies: Tensor, sharpest: float = math.inf) -> Tensor:
+        """Class probabilities with a last class for rows that hold a NaN, (copies, classes + 1).
+
+        Logits whose first two are farther apart than ``sharpest`` on average are divided down to that.
+        """
         self.evaluations += len(copies)
         logits = torch.cat([self.smoother.model(part) for part in torch.split(copies, ROWS)])
         broken = logits.isnan().any(dim=1, keepdim=True)
-        chances = logits.float().masked_fill(broken, 0.0).softmax(dim=1).masked_fill(broken, 0.0)
+        finite = logits.float().masked_fill(broken, 0.0).clamp(-HUGE, HUGE)
+        top = finite.detach().topk(2, dim=1).values
+        sharp = float((top[:, 0] - top[:, 1]).mean())
+        finite = finite * (sharpest / sharp) if sharp > sharpest else finite
+        chances = finite.softmax(dim=1).masked_fill(broken, 0.0)
         return torch.cat([chances, broken.to(chances.dtype)], dim=1)
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
         """Count what a tuner asks the classifier."""
 
+        lock = Lock()
+
         def count(_module: object, _given: object, logits: Tensor) -> None:
-            self.evaluations += len(logits)
+            with lock:  # a tuner votes on several threads
+                self.evaluations += len(logits)
 
         hook = self.smoother.model.register_forward_hook(count)
         try:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from smoothcert.attacks.base import Attack, worst_of
-from smoothcert.attacks.square import plane
+from smoothcert.attacks.base import Attack, plane, weakest
 from smoothcert.attacks.victim import Victim
 from smoothcert.maths import FloatArray
 
@@ -40,7 +39,7 @@ class Wasserstein(Attack):
             length = 2.0 / (number + 2)  # flows average over the steps, as in Frank and Wolfe (1956)
             down = (1 - length) * down + length * _unit(np.diff(climb, axis=1))
             right = (1 - length) * right + length * _unit(np.diff(climb, axis=2))
-        return worst_of(victim, np.stack(passed[-6:]))
+        return weakest(victim, np.stack(passed[-6:]))
 
 
 def moved(down: FloatArray, right: FloatArray) -> FloatArray:

@@ -17,7 +17,8 @@ from smoothcert.errors import SettingError
 from smoothcert.maths import FloatArray
 from smoothcert.maths.geometry import p_norm
 
-_HALVINGS = 80  # of the bracket of m: down to the last bits
+_LEAST = 1e-300  # a multiplier below any that is needed
+_HALVINGS = 70  # of the bracket of log m: down to the last bits
 _NEWTON = 60  # at most; convergence is quadratic in the end
 
 
@@ -52,20 +53,20 @@ def project(points: ArrayLike, scale: ArrayLike, radius: float, norm: float) -> 
     if radius <= 0:
         result[outside] = 0.0
     elif np.any(outside):
-        size = _inside(np.abs(given[outside]), axes, radius, norm)
+        size = radius * _inside(np.abs(given[outside]) / radius, axes, norm)
         result[outside] = np.copysign(size, given[outside])
     return result
 
 
-def _inside(size: FloatArray, axes: FloatArray, radius: float, norm: float) -> FloatArray:
-    """Bisection on the multiplier; the answer is taken from its side that is inside."""
+def _inside(size: FloatArray, axes: FloatArray, norm: float) -> FloatArray:
+    """Radius 1: bisection on the logarithm of the multiplier; the answer is taken from its side that is inside."""
     shrink = _shrinking(size, axes, norm)
-    low, high = np.zeros(len(size)), np.ones(len(size))
-    while np.any(far := p_norm(shrink(high) / axes, norm) > radius):
+    low, high = np.full(len(size), _LEAST), np.ones(len(size))
+    while np.any(far := p_norm(shrink(high) / axes, norm) > 1):
         low, high = np.where(far, high, low), np.where(far, 8.0 * high, high)
     for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        far = p_norm(shrink(middle) / axes, norm) > radius
+        middle = np.sqrt(low) * np.sqrt(high)
+        far = p_norm(shrink(middle) / axes, norm) > 1
         low, high = np.where(far, middle, low), np.where(far, high, middle)
     return shrink(high)
 
@@ -76,7 +77,8 @@ def _shrinking(size: FloatArray, axes: FloatArray, norm: float) -> Callable[[Flo
         return lambda m: np.maximum(size - m[:, None] / axes, 0.0)
     if norm == 2:
         return lambda m: size / (1.0 + 2.0 * m[:, None] / axes**2)
-    return lambda m: _stationary(size, norm * m[:, None] / axes**norm, norm - 1.0)
+    # In units of each axis, so that no power of a scale is out of range: t + (p·m/s²)·t^(p−1) = a/s.
+    return lambda m: axes * _stationary(size / axes, norm * m[:, None] / axes**2, norm - 1.0)
 
 
 def _stationary(size: FloatArray, weight: FloatArray, power: float) -> FloatArray:
@@ -99,9 +101,10 @@ def _stationary(size: FloatArray, weight: FloatArray, power: float) -> FloatArra
 
 
 def snap(points: ArrayLike, scale: ArrayLike, radius: float, norm: float, levels: int) -> FloatArray:
-    """The points, which must be inside, on the grid of 1/levels and still inside, any p > 0.
+    """The points, which must be inside, on the grid of 1/levels and no farther out than they were, any p > 0.
 
-    Each coordinate is cut towards zero; then those that lost most go one step out, as many as fit.
+    Each coordinate is cut towards zero; then those that lost most go one step out, as many as fit. So a direction spread
+    over many coordinates, less than a step in each, ends in whole steps of some, spread evenly where all lost the same.
 
     >>> snap([[0.6, 0.6]], 1.0, 0.85, 2, 2).tolist(), snap([[0.9, 0.3]], 1.0, 1.2, 1, 2).tolist()
     ([[0.5, 0.5]], [[1.0, 0.0]])
@@ -110,12 +113,14 @@ def snap(points: ArrayLike, scale: ArrayLike, radius: float, norm: float, levels
     axes = np.broadcast_to(np.asarray(scale, dtype=float), size.shape[-1:])
     steps = np.floor(size * levels)
     lost = size * levels - steps
-    order = np.argsort(-lost, axis=-1, kind="stable")
+    mixed = np.random.default_rng(0).permutation(size.shape[-1])
+    order = mixed[np.argsort(-lost[:, mixed], axis=-1, kind="stable")]
+    bar = np.minimum(p_norm(size / axes, norm), radius)
 
     def with_up(number: FloatArray) -> FloatArray:
         up = np.zeros_like(steps)
         np.put_along_axis(up, order, (np.arange(size.shape[-1]) < number[:, None]).astype(float), axis=-1)
-        return np.asarray((steps + up * (lost >= 0.5)) / levels)
+        return np.asarray((steps + up * (lost > 0)) / levels)
 
     few, many = np.zeros(len(size)), np.full(len(size), float(size.shape[-1] + 1))
     if math.isinf(norm):
@@ -124,7 +129,7 @@ def snap(points: ArrayLike, scale: ArrayLike, radius: float, norm: float, levels
     else:
         while np.any(many - few > 1):  # more steps out, larger gauge: bisection on their number
             middle = np.floor(0.5 * (few + many))
-            fits = p_norm(with_up(middle) / axes, norm) <= radius
+            fits = p_norm(with_up(middle) / axes, norm) <= bar
             few, many = np.where(fits, middle, few), np.where(fits, many, middle)
         best = with_up(few)
     return np.asarray(np.copysign(best, np.asarray(points, dtype=float)))

@@ -34,12 +34,13 @@ def attack_summary(findings: Sequence[Finding]) -> list[dict[str, Any]]:
                 "tried": len(own),
                 "violated": len(violated),
                 "allowance": allowance(own) if claimed else None,
-                "smallest_margin": min(finding.worst.margin for finding in own),
+                "smallest_margin": min(attempt.margin for finding in own for attempt in finding.attempts),
                 "nearest": min((_distance(finding) for finding in violated), default=None),
                 "attempts": sum(len(finding.attempts) for finding in own),
                 "held_by_attack": {name: _held(own, name) for name in names},
                 "alpha": own[0].alpha,
-                "broken": claimed and len(violated) > allowance(own),
+                "chance": max(finding.chance for finding in own),
+                "broken": claimed and (len(violated) > allowance(own) or any(f.contradicted for f in own)),
             }
         )
     return rows
@@ -80,10 +81,10 @@ def attack_table(findings: Sequence[Finding]) -> Table:
             "–" if row["nearest"] is None else f"{row['nearest']:.3f}",
             style="red" if row["broken"] else "",
         )
-    alpha = findings[0].alpha
+    chance = max(finding.chance for finding in findings)
     result.caption = (
-        f"violated: a rival leads at the point, except with probability {alpha:g} per certificate. allowance: more would come "
-        f"by chance with probability below {alpha:g}; –: the label promises nothing there"
+        f"violated: a rival leads at the point, except with probability {findings[0].alpha:g} per certificate. allowance: more "
+        f"would come by chance with probability at most {chance:g}; –: the label promises nothing there"
     )
     return result
 

@@ -18,7 +18,7 @@ CREATE TABLE IF NOT EXISTS findings (effort TEXT NOT NULL, times REAL NOT NULL, 
 class AttackedRun(SqliteStore):
     """A run's store with findings: one per effort (how hard was tried, in words), multiple of the radius, and input.
 
-    A finding is kept once it would survive a crash; keeping it twice is harmless.
+    A finding is kept once it would survive a crash; a later one of the same takes its place.
     """
 
     def __init__(self, directory: Path | str) -> None:
@@ -35,7 +35,7 @@ class AttackedRun(SqliteStore):
         body = finding.to_json(self.put(finding.offset))
         with self._explained():
             row = (effort, finding.times, finding.index, body)
-            self._db.execute("INSERT OR IGNORE INTO findings VALUES (?, ?, ?, ?)", row)
+            self._db.execute("INSERT OR REPLACE INTO findings VALUES (?, ?, ?, ?)", row)
 
     def findings(self, effort: str) -> Iterator[Finding]:
         """What such an effort has found, by multiple and index."""
@@ -45,8 +45,3 @@ class AttackedRun(SqliteStore):
             ).fetchall()
         for (body,) in rows:
             yield Finding.from_json(body, self.get)
-
-    def tried(self, effort: str) -> set[tuple[float, int]]:
-        """The multiples and inputs that are done."""
-        with self._explained():
-            return set(self._db.execute("SELECT times, idx FROM findings WHERE effort = ?", (effort,)))

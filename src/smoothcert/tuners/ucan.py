@@ -59,7 +59,11 @@ class PerInput(Tuner):
 
     def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
         _check_shape(self.generator.design.shape, x)
-        return maps_of(self.generator.to(smoother.device), x.to(smoother.device), start).on(start)
+        generator, x = self.generator.to(smoother.device), x.to(smoother.device)
+        if x.requires_grad:  # an attack climbs through the choice; what counts is chosen without
+            factors, shifts = (each.double() for each in generator(x, start.scale.to(x.device, torch.float32)))
+            return Noise(start.law, start.scale * factors, start.loc + start.scale * shifts, start.grid)
+        return maps_of(generator, x, start).on(start)
 
 
 @torch.no_grad()
