@@ -144,7 +144,7 @@ class GeneratorSettings(Section):
     source: str | None = None
     pattern: str | None = None
     objective: Literal["volume", "radius"] = "volume"
-    weight: float = 1.0
+    weight: float = 0.1
     least: float = 0.1
     most: float = 3.0
     shift: bool = False

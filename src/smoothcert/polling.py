@@ -17,14 +17,14 @@ from torch import Tensor
 
 from smoothcert.errors import ModelError
 from smoothcert.maths import IntArray
-from smoothcert.models.adapters import Classifier, batch_dependent
+from smoothcert.models.adapters import Classifier, unfixed
 from smoothcert.noise import Noise
 from smoothcert.seeds import Stage, draws_for
 from smoothcert.votes import Votes
 
 
 def make_fixed(classifier: Classifier) -> None:
-    """Put the model into evaluation mode, and say so; refuse one whose answer depends on the rest of the batch."""
+    """Put the model into evaluation mode, and say so; refuse one that is no fixed function even so."""
     if any(module.training for module in classifier.modules()):
         classifier.eval()
         warnings.warn(
@@ -32,11 +32,11 @@ def make_fixed(classifier: Classifier) -> None:
             "it was switched to eval mode",
             stacklevel=3,
         )
-    dependent = batch_dependent(classifier)
-    if dependent:
+    layers = unfixed(classifier)
+    if layers:
         raise ModelError(
-            f"the layers {dependent[:5]} use batch statistics even in eval mode, so one input's answer depends on the others; "
-            "give them track_running_stats=True and their statistics, or export the model in eval mode"
+            f"the layers {layers[:5]} use batch statistics or dropout even in eval mode, so an answer depends on the rest of the "
+            "batch or on chance; give batch norms track_running_stats=True and their statistics, and export models in eval mode"
         )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import warnings
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.errors import ModelError
-from smoothcert.models import Classifier, Exported, batch_dependent, classifier_of, fingerprint, mlp, small_cnn
+from smoothcert.models import Classifier, Exported, classifier_of, fingerprint, load_model, mlp, small_cnn, unfixed
+from smoothcert.polling import make_fixed
 
 
 def first_two(x: Tensor) -> Tensor:
@@ -72,7 +75,7 @@ def test_an_exported_graph_is_a_classifier_as_it_is() -> None:
     classifier = classifier_of(exported(model))
     assert torch.allclose(classifier(x), model(x), atol=1e-5)
     assert isinstance(classifier.model, Exported)
-    assert batch_dependent(classifier) == []
+    assert unfixed(classifier) == []
 
 
 def test_an_exported_graph_deep_inside_is_named() -> None:
@@ -80,17 +83,37 @@ def test_an_exported_graph_deep_inside_is_named() -> None:
         classifier_of(nn.Sequential(nn.Identity(), exported(small_cnn((1, 8, 8), 3).eval())))
 
 
-def test_batch_dependent_layers_are_named() -> None:
+def test_layers_that_use_the_batch_are_named() -> None:
     model = nn.Sequential(nn.BatchNorm2d(1), nn.Sequential(nn.BatchNorm2d(1, track_running_stats=False)))
-    assert batch_dependent(classifier_of(model)) == ["model.1.0"]
-    assert batch_dependent(nn.BatchNorm2d(1, track_running_stats=False)) == [""]
+    assert unfixed(classifier_of(model)) == ["model.1.0"]
+    assert unfixed(nn.BatchNorm2d(1, track_running_stats=False)) == [""]
 
 
-def test_a_graph_exported_in_training_mode_is_batch_dependent() -> None:
+def test_a_graph_exported_in_training_mode_is_no_fixed_function() -> None:
     graph = exported(small_cnn((1, 8, 8), 3).train())
-    names = batch_dependent(classifier_of(graph))
+    names = unfixed(classifier_of(graph))
     assert len(names) == 3
     assert all(name.startswith("model.graph.batch_norm") for name in names)
+
+
+def test_dropout_exported_in_training_mode_is_no_fixed_function() -> None:
+    model = nn.Sequential(nn.Flatten(), nn.Dropout(), nn.Linear(64, 3))
+    assert unfixed(classifier_of(exported(model.train()))) == ["model.graph.dropout"]
+    with pytest.raises(ModelError, match="dropout"):
+        make_fixed(classifier_of(exported(model)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nothing was switched, so nothing is said
+        make_fixed(classifier_of(exported(model.eval())))
+
+
+def test_graphs_of_equal_weights_have_their_own_fingerprints(tmp_path: Path) -> None:
+    """torch prints the layers of an exported graph, but not what it does with them."""
+    linear, found = nn.Linear(64, 3), set()
+    for number, last in enumerate((nn.ReLU(), nn.Tanh(), nn.Identity())):
+        graph = torch.export.export(nn.Sequential(nn.Flatten(), linear, last).eval(), (torch.rand(4, 1, 8, 8),))
+        torch.export.save(graph, tmp_path / f"{number}.pt2")
+        found |= {fingerprint(graph.module()), fingerprint(load_model(tmp_path / f"{number}.pt2", shape=(1, 8, 8)))}
+    assert len(found) == 6
 
 
 def test_equal_weights_have_equal_fingerprints() -> None:

@@ -17,6 +17,7 @@ from smoothcert.models import fingerprint, load_model, save_weights, small_cnn
 from smoothcert.noise import Noise
 from smoothcert.polling import make_fixed
 from smoothcert.smoother import Smoother
+from smoothcert.training import TrainSettings, train
 
 SHAPE = (3, 8, 8)
 X = torch.rand(5, *SHAPE, generator=torch.Generator().manual_seed(0))
@@ -117,6 +118,22 @@ class TestOnnx:
         expected = ReferenceEvaluator(model).run(None, {"x": X.numpy()})[0] if batch == "batch" else None
         onnx.save(model, path, save_as_external_data=external, location="weights.bin", size_threshold=0)
         return expected
+
+    @pytest.mark.parametrize("recipe", ["gaussian", "smoothadv"])
+    def test_it_cannot_be_trained(self, tmp_path: Path, recipe: str) -> None:
+        self.write(tmp_path / "net.onnx")
+        pixels = np.zeros((8, *SHAPE), dtype=np.uint8)
+        with pytest.raises(ModelError, match="an ONNX model answers but has no gradients"):
+            train(
+                load_model(tmp_path / "net.onnx", shape=SHAPE),
+                pixels,
+                np.arange(8) % 4,
+                TrainSettings(recipe),
+                noise=Noise.isotropic("gaussian", 0.1),
+                out=tmp_path / "out",
+                architecture={"name": "mlp", "shape": SHAPE, "classes": 4},
+            )
+        assert not (tmp_path / "out").exists()
 
     @pytest.mark.parametrize("external", [False, True])
     def test_the_same_logits(self, tmp_path: Path, external: bool) -> None:

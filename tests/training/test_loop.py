@@ -411,6 +411,11 @@ def test_models_without_gradients_are_refused(tmp_path: Path) -> None:
     run(tmp_path, replace(SETTINGS, epochs=1), model=Blind())
 
 
+def test_tuned_noise_without_noise_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="there is no noise"):
+        run(tmp_path, replace(SETTINGS, data_dependent=True), noise=None)
+
+
 def test_an_empty_class_is_refused(tmp_path: Path) -> None:
     inputs, labels = stripes()
     with pytest.raises(DataError, match="no input of class 1; give more data"):

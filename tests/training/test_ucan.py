@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from smoothcert.training import (
 from smoothcert.training.ucan import flat
 from smoothcert.tuners import DatasetWise, PerInput
 from smoothcert.tuners.generators import Generator
-from smoothcert.tuners.ucan import maps_of
+from smoothcert.tuners.ucan import load_maps, maps_of
 
 SHAPE = (1, 8, 8)
 ARCHITECTURE = {"name": "mlp", "shape": SHAPE, "classes": 3}
@@ -140,6 +141,17 @@ class TestTraining:
         with pytest.raises(RunError, match=r"weight was 0\.1, is 0\.2"):
             run(tmp_path / "broken", replace(SETTINGS, weight=0.2))
 
+    def test_the_best_epoch_keeps_its_own_generator(self, tmp_path: Path) -> None:
+        """The validation labels are wrong, so the first epoch, which has learned least, stays the best."""
+        inputs, labels = bars(60, seed=2)
+        run(tmp_path, replace(SETTINGS, epochs=6), validation=(inputs, (labels + 1) % 3))
+        best = read_metadata(tmp_path / "best.safetensors")["smoothcert.epoch"]
+        assert best != "6"
+        assert read_metadata(tmp_path / "best-generator.safetensors")["smoothcert.epoch"] == best
+        assert read_metadata(tmp_path / "generator.safetensors")["smoothcert.epoch"] == "6"
+        one, other = (load_maps(tmp_path / name) for name in ("generator.safetensors", "best-generator.safetensors"))
+        assert not np.array_equal(one.factors, other.factors)
+
     def test_a_learned_generator_serves_any_recipe(self, tmp_path: Path) -> None:
         run(tmp_path / "first", replace(SETTINGS, generator="per_input"))
         frozen = PerInput(tmp_path / "first/generator.safetensors").generator
@@ -156,6 +168,18 @@ class TestTraining:
             architecture=ARCHITECTURE,
         )
         assert all(torch.equal(a, b) for a, b in zip(before, frozen.parameters(), strict=True))
+        assert "shaped by generator" in read_metadata(tmp_path / "second/model.safetensors")["smoothcert.noise"]
+        other = learned(generator="per_input").requires_grad_(False)
+        with pytest.raises(RunError, match=r"noise was .*, is .*shaped by generator"):
+            train(
+                new_model(ARCHITECTURE, 0),
+                *bars(),
+                settings,
+                noise=NOISE,
+                generator=other,
+                out=tmp_path / "second",
+                architecture=ARCHITECTURE,
+            )
         assert (
             read_state(tmp_path / "second/model.safetensors").keys() == new_model(ARCHITECTURE, 0).state_dict().keys()
         )
@@ -179,10 +203,10 @@ class TestCollapse:
     def test_the_same_map_for_every_input_is_noticed(self) -> None:
         draws = torch.Generator().manual_seed(0)
         one = 1 + torch.rand(1, 64, generator=draws)
-        assert "every input the same map" in str(flat(one.repeat(9, 1)))
-        assert "isotropic" in str(flat(torch.full((9, 64), 1.3)))
-        assert flat(one) is None
-        assert flat(1 + torch.rand(9, 64, generator=draws)) is None
+        assert "every input the same map" in str(flat(one.repeat(9, 1), 3.0))
+        assert re.search("isotropic.*train longer", str(flat(torch.full((9, 64), 1.3), 3.0)))
+        assert flat(one, 3.0) is None
+        assert flat(1 + torch.rand(9, 64, generator=draws), 3.0) is None
 
 
 @pytest.mark.parametrize(

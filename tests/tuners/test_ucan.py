@@ -21,7 +21,7 @@ from smoothcert.run import certify_all
 from smoothcert.smoother import Smoother
 from smoothcert.testing.problems import HalfSpace
 from smoothcert.tuners import DatasetWise, Pattern, PerInput, Tuner
-from smoothcert.tuners.generators import Design, Generator, generator_for
+from smoothcert.tuners.generators import Design, Generator
 from smoothcert.tuners.maps import Maps
 from smoothcert.tuners.pattern import radial
 from smoothcert.tuners.ucan import kind_of, load_generator, load_maps, maps_of, save_generator
@@ -38,7 +38,7 @@ def images(count: int, seed: int = 0) -> Tensor:
 def fresh(kind: str, seed: int = 0, **options: object) -> Generator:
     """A generator with weights far from their first ones."""
     torch.manual_seed(seed)
-    generator = generator_for(kind, SHAPE, **options)
+    generator = Generator(Design(kind, SHAPE, **options))
     for weight in generator.parameters():
         nn.init.normal_(weight, std=0.5)
     return generator
@@ -99,8 +99,10 @@ class TestPattern:
             ("l3", "no pattern and no file 'l3'; allowed: l1, l2 or linf"),
             ("l2:kapa=1", "kappa and iota; got kappa, iota, kapa"),
             ("l2:kappa=much", "not a parameter with a number"),
-            ("l2:iota=0", "finite number above 0; these go from 0 to 0.2"),
-            ("l2:kappa=-1", "these go from -0.2"),
+            ("l1:kappa=-0.3", "these go from -0.4 to 0.8"),
+            (np.empty(0), "empty array"),
+            ("l2:iota=0", "finite number above 0; these go from 0 to 0.4"),
+            ("l2:kappa=-1", "these go from -1.2"),
             (np.array([1.0, 0.0]), "finite number above 0"),
             (np.array([1.0, math.nan]), "finite number above 0"),
         ],
@@ -138,14 +140,14 @@ class TestGenerator:
     def test_it_starts_near_the_noise_it_was_given(self, kind: str) -> None:
         torch.manual_seed(0)
         with torch.no_grad():
-            factors, _ = generator_for(kind, SHAPE)(images(5), torch.tensor(0.5))
+            factors, _ = Generator(Design(kind, SHAPE))(images(5), torch.tensor(0.5))
         assert float((factors - 1).abs().max()) < 0.2
 
     def test_the_published_sizes(self) -> None:
         """Dataset-wise 1-128-256-512-1024-d; certification-wise c→16, five convolutions of growth 16, 16→c."""
-        linear = [m for m in generator_for("dataset", (1, 28, 28)).modules() if isinstance(m, nn.Linear)]
+        linear = [m for m in Generator(Design("dataset", (1, 28, 28))).modules() if isinstance(m, nn.Linear)]
         assert [layer.out_features for layer in linear] == [128, 256, 512, 1024, 784]
-        convolutions = [m for m in generator_for("per_input", (3, 32, 32)).modules() if isinstance(m, nn.Conv2d)]
+        convolutions = [m for m in Generator(Design("per_input", (3, 32, 32))).modules() if isinstance(m, nn.Conv2d)]
         found = [(layer.in_channels, layer.out_channels, layer.kernel_size) for layer in convolutions]
         assert found == [
             (before, after, (3, 3)) for before, after in zip((3, 16, 32, 48, 64, 80, 16), (*[16] * 6, 3), strict=True)

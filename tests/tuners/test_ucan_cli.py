@@ -10,10 +10,10 @@ import pytest
 import torch
 
 import smoothcert.cli
-from smoothcert.models import ARCHITECTURE_KEY, Architecture, save_weights
+from smoothcert.models import ARCHITECTURE_KEY, Architecture, read_metadata, save_weights
 from smoothcert.noise import Noise
 from smoothcert.store import open_run
-from smoothcert.tuners.generators import generator_for
+from smoothcert.tuners.generators import Design, Generator
 from smoothcert.tuners.ucan import save_generator
 
 SHAPE = (1, 28, 28)
@@ -32,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         save_weights(
             tmp_path / kind / "model.safetensors", architecture.build(), {ARCHITECTURE_KEY: architecture.to_json()}
         )
-        generator = generator_for(kind, SHAPE, width=2)
+        generator = Generator(Design(kind, SHAPE, width=2))
         save_generator(tmp_path / kind / "generator.safetensors", generator, Noise("gaussian", 0.5), {})
     save_weights(tmp_path / "model.safetensors", architecture.build(), {ARCHITECTURE_KEY: architecture.to_json()})
     np.save(tmp_path / "own.npy", np.linspace(0.5, 1.5, 28 * 28).reshape(28, 28))
@@ -120,6 +120,9 @@ def test_train_with_a_pattern_a_generator_and_its_file(
     joint = ("--generator", "dataset", "--weight", "0.1", "--most", "2", "--shift", "--learning-rate", "0.001")
     command(monkeypatch, capfd, *train, *joint, "--out", "joint")
     assert Path("joint/model.safetensors").is_file()
+    assert read_metadata(Path("joint/model.safetensors"))["smoothcert.recipe"] == "ucan:draws=5"
+    command(monkeypatch, capfd, *train, *joint, "--recipe", "consistency", "--out", "asked")
+    assert read_metadata(Path("asked/model.safetensors"))["smoothcert.recipe"].startswith("consistency:")
     for options in (("--pattern", "l2"), ("--generator", "joint/generator.safetensors")):
         command(monkeypatch, capfd, *train, *options, "--out", options[0].strip("-"))
     command(monkeypatch, capfd, *train, "--generator", "per_input/generator.safetensors", "--out", "again")
@@ -127,3 +130,7 @@ def test_train_with_a_pattern_a_generator_and_its_file(
     assert "neither dataset nor per_input, nor the file" in refused
     refused = command(monkeypatch, capfd, *train, *joint, "--pattern", "l2", "--out", "x", status=2)
     assert "give one of them" in refused
+    for file in ("net.onnx", "joint/model.safetensors", "my.module:network"):
+        refused = command(monkeypatch, capfd, *train, "--model", file, "--out", "x", status=2)
+        assert "train builds a network from scratch" in refused
+    assert not Path("x").exists()

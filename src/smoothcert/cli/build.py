@@ -168,9 +168,9 @@ def generator_options(settings: Settings) -> dict[str, str]:
                 f"--generator {given.source} is for --method dataset or per_input; got --method {method}"
             )
         return {}
-    from smoothcert.tuners.ucan import GENERATOR
+    from smoothcert.tuners.ucan import generator_beside
 
-    beside = Path(settings.model.source or "").parent / GENERATOR
+    beside = generator_beside(Path(settings.model.source or "model.safetensors"))
     if given.source is None and not beside.is_file():
         raise SettingError(
             f"--method {method} needs a generator, and there is no {beside}; "

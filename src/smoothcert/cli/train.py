@@ -11,7 +11,7 @@ from smoothcert.cli import options as o
 from smoothcert.cli.build import dataset_of, device_of, indices_of, noise_of
 from smoothcert.cli.console import errors, progress_bar
 from smoothcert.config import Settings
-from smoothcert.errors import DataError
+from smoothcert.errors import DataError, ModelError
 
 NAME = "train"
 EXAMPLE = "smoothcert train --model small_cnn --data digits --recipe consistency --sigma 0.5 --epochs 10 --out cnn"
@@ -129,7 +129,7 @@ def command(
             help="What the generator is rewarded for: volume or radius. [default: volume]", rich_help_panel=o.UCAN
         ),
     ] = None,
-    weight: Annotated[float | None, typer.Option(help="Of that reward. [default: 1]", rich_help_panel=o.UCAN)] = None,
+    weight: Annotated[float | None, typer.Option(help="Of that reward. [default: 0.1]", rich_help_panel=o.UCAN)] = None,
     least: Annotated[
         float | None, typer.Option(help="Least factor on sigma. [default: 0.1]", rich_help_panel=o.UCAN)
     ] = None,
@@ -156,6 +156,16 @@ def command(
     errors.print(f"model: {path}; certify it with: smoothcert certify --model {path} …")
 
 
+def _built_in(source: str) -> str:
+    """The name of a network to build; a file or a factory is refused, since it cannot be built anew."""
+    if Path(source).suffix or Path(source).exists() or ":" in source:
+        raise ModelError(
+            f"--model {source}: train builds a network from scratch, and a model from a file or a factory cannot be; give a "
+            "built-in name (smoothcert models), or train your own nn.Module in Python with smoothcert.training.train"
+        )
+    return source
+
+
 def train_model(settings: Settings, out: Path) -> Path:
     """Train as the settings say, with a progress bar; the path of the weights."""
     import numpy as np
@@ -172,13 +182,15 @@ def train_model(settings: Settings, out: Path) -> Path:
     from smoothcert.training.logs import tensorboard_log
 
     section = settings.train.model_dump(exclude={"validation", "tensorboard"})
-    if silent and "recipe" not in settings.train.model_fields_set:
+    recipe_given = "recipe" in settings.train.model_fields_set
+    if silent and not recipe_given:
         section["recipe"] = "gaussian"  # without noise it is plain cross-entropy
     train, plan, shaped = shaped_training(
         settings.generator,
         TrainSettings(**section, law=settings.noise.law, sigma=settings.noise.sigma),
         noise,
         train_data.shape,
+        recipe_given=recipe_given,
     )
     log = tensorboard_log(out) if settings.train.tensorboard else None
     indices = indices_of(settings.data, train_data)
@@ -186,7 +198,7 @@ def train_model(settings: Settings, out: Path) -> Path:
     inputs, labels = train_data.inputs(kept), np.array(train_data.truths(kept))
     validation = (train_data.inputs(judging), np.array(train_data.truths(judging))) if judging else None
     architecture = {
-        "name": settings.model.source or "small_cnn",
+        "name": _built_in(settings.model.source or "small_cnn"),
         "shape": train_data.shape,
         "classes": train_data.classes,
         "mean": settings.model.mean,

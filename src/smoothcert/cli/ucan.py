@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smoothcert.config import GeneratorSettings, TrainSection
+from smoothcert.config import GeneratorSettings
 from smoothcert.errors import SettingError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def shaped_training(
-    settings: GeneratorSettings, plan: TrainSettings, noise: Noise | None, shape: Sequence[int]
+    settings: GeneratorSettings, plan: TrainSettings, noise: Noise | None, shape: Sequence[int], *, recipe_given: bool
 ) -> tuple[Callable[..., Path], TrainSettings, Noise | None]:
     """Plain training if no shape was asked for; else under a pattern or a learned generator, or with one to be learned."""
     from smoothcert.training import Learned, UcanSettings, train, train_jointly
@@ -41,8 +41,7 @@ def shaped_training(
     assert source is not None
     if source in (DATASET, PER_INPUT):
         own = settings.model_dump(exclude={"source", "pattern"})
-        unset = plan.recipe == TrainSection.model_fields["recipe"].default
-        recipe = UcanSettings.recipe if unset else plan.recipe
+        recipe = plan.recipe if recipe_given else UcanSettings.recipe
         return train_jointly, UcanSettings(**asdict(plan) | own | {"recipe": recipe, "generator": source}), noise
     if not Path(source).is_file():
         raise SettingError(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from torch import nn
 
-from smoothcert.models.adapters import Classifier, batch_dependent, classifier_of
+from smoothcert.models.adapters import Classifier, classifier_of, unfixed
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
 from smoothcert.models.exported import Exported
 from smoothcert.models.fingerprint import fingerprint
@@ -27,7 +27,6 @@ __all__ = [
     "Classifier",
     "Exported",
     "Normalize",
-    "batch_dependent",
     "classifier_of",
     "fingerprint",
     "load_model",
@@ -41,6 +40,7 @@ __all__ = [
     "save_weights",
     "small_cnn",
     "tiny_cnn",
+    "unfixed",
     "wide_resnet40",
     "with_normalisation",
 ]

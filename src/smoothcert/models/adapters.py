@@ -12,13 +12,18 @@ from smoothcert.errors import ModelError
 from smoothcert.models.exported import Exported
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
-# torch.export writes batch norm as one of these; each takes its ``training`` flag at this position.
-GRAPH_BATCH_NORMS: dict[Any, int] = {
+# Operators of exported graphs that differ between training and evaluation, and where they take the flag.
+MODES: dict[Any, int] = {
     torch.ops.aten.batch_norm.default: 5,
     torch.ops.aten.native_batch_norm.default: 5,
     torch.ops.aten._native_batch_norm_legit.default: 5,
     torch.ops.aten._native_batch_norm_legit_functional.default: 5,
     torch.ops.aten._native_batch_norm_legit.no_stats: 3,
+    torch.ops.aten.dropout.default: 2,
+    torch.ops.aten.native_dropout.default: 2,
+    torch.ops.aten.feature_dropout.default: 2,
+    torch.ops.aten.alpha_dropout.default: 2,
+    torch.ops.aten.feature_alpha_dropout.default: 2,
 }
 
 
@@ -76,10 +81,10 @@ def classifier_of(model: Callable[[Tensor], Any]) -> Classifier:
     return classifier
 
 
-def batch_dependent(model: nn.Module) -> list[str]:
-    """Names of the layers whose answer for one input depends on the rest of the batch even in eval mode.
+def unfixed(model: nn.Module) -> list[str]:
+    """Names of the layers whose answer for one input depends on the rest of the batch, or on chance, even in eval mode.
 
-    >>> batch_dependent(nn.Sequential(nn.BatchNorm1d(2), nn.BatchNorm1d(2, track_running_stats=False)))
+    >>> unfixed(nn.Sequential(nn.BatchNorm1d(2), nn.BatchNorm1d(2, track_running_stats=False)))
     ['1']
     """
     names = []
@@ -87,7 +92,7 @@ def batch_dependent(model: nn.Module) -> list[str]:
         if isinstance(module, BATCH_NORMS) and module.running_mean is None:
             names.append(name)
         if isinstance(module, fx.GraphModule):
-            names += [f"{name}.{node}".lstrip(".") for node in _graph_batch_norms(module)]
+            names += [f"{name}.{node}".lstrip(".") for node in _in_train_mode(module)]
     return names
 
 
@@ -101,10 +106,7 @@ def _switch_to_eval(classifier: Classifier) -> None:
         ) from error
 
 
-def _graph_batch_norms(graph: fx.GraphModule) -> list[str]:
-    """The batch norms that were exported in training mode: they average over the batch for ever."""
-    return [
-        node.name
-        for node in graph.graph.nodes
-        if node.target in GRAPH_BATCH_NORMS and node.args[GRAPH_BATCH_NORMS[node.target]] is True
-    ]
+def _in_train_mode(graph: fx.GraphModule) -> list[str]:
+    """What was exported in training mode: it averages over the batch, or throws dice, for ever."""
+    flags = {node.name: node.args[MODES[node.target]] for node in graph.graph.nodes if node.target in MODES}
+    return [name for name, flag in flags.items() if flag is True]

@@ -6,6 +6,7 @@ run a program. For weights from strangers use safetensors with a built-in archit
 
 from __future__ import annotations
 
+import hashlib
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,13 +18,20 @@ from smoothcert.errors import ModelError, WeightsError
 
 
 class Exported(nn.Module):
-    """An exported graph: it has one mode, that of its export, so train() and eval() change nothing."""
+    """An exported graph: it has one mode, that of its export, so train() and eval() change nothing.
 
-    def __init__(self, graph: nn.Module) -> None:
+    It keeps the hash of its file, since constants of the graph do not show among its weights.
+    """
+
+    digest: Tensor
+
+    def __init__(self, graph: nn.Module, digest: bytes = b"") -> None:
         super().__init__()
         self.graph = graph
         self.sizes = _input_sizes(graph)
-        self.training = False
+        self.register_buffer("digest", torch.tensor(list(digest), dtype=torch.uint8))
+        for module in self.modules():
+            module.training = False
 
     def train(self, mode: bool = True) -> Exported:
         """Do nothing: the graph was fixed when it was exported."""
@@ -69,7 +77,7 @@ def load_exported(path: Path) -> Exported:
     if not zipfile.is_zipfile(path):
         raise WeightsError(f"{path} is not an exported model, or it is truncated; {allowed}")
     try:
-        return Exported(torch.export.load(path).module())
+        return Exported(torch.export.load(path).module(), hashlib.sha256(path.read_bytes()).digest())
     except Exception as error:  # a foreign archive fails in many ways
         raise WeightsError(f"{path} cannot be read as an exported model: {error}; {allowed}") from error
 

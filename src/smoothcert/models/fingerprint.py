@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from smoothcert.models.adapters import Classifier
 
@@ -19,7 +19,8 @@ def fingerprint(model: Callable[[Tensor], Any]) -> str:
     """SHA-256 over the layers as torch prints them and the sorted (name, dtype, shape, bytes) of the state dict.
 
     A model without parameters is told apart by the name of its class or function alone: it cannot show its
-    numbers. A Classifier has the fingerprint of what it wraps.
+    numbers. Nor can plain Python attributes that a module computes with, unless it prints them (extra_repr). A Classifier
+    has the fingerprint of what it wraps.
 
     >>> layer = nn.Linear(2, 2)
     >>> before = fingerprint(layer)
@@ -36,6 +37,9 @@ def fingerprint(model: Callable[[Tensor], Any]) -> str:
     if isinstance(model, nn.Module):
         parameters = sum(1 for _ in model.parameters())
         digest.update(ADDRESS.sub("", repr(model)).encode())
+        for module in model.modules():
+            if isinstance(module, fx.GraphModule):  # torch prints its layers, not what it does with them
+                digest.update(module.code.encode())
         for name, value in sorted(model.state_dict().items()):
             if isinstance(value, Tensor):
                 digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())

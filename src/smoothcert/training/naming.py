@@ -6,7 +6,10 @@ import hashlib
 import json
 from dataclasses import asdict
 
+from torch import nn
+
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
+from smoothcert.models.fingerprint import fingerprint
 from smoothcert.noise import Noise
 from smoothcert.training.base import Recipe
 from smoothcert.training.batches import Examples
@@ -17,7 +20,7 @@ from smoothcert.training.settings import TrainSettings
 def run_of(
     settings: TrainSettings,
     recipe: Recipe,
-    noise: Noise | None,
+    noise: str,
     shape: Architecture,
     data: Examples,
     validation: Examples | None,
@@ -26,7 +29,7 @@ def run_of(
     fields = {name: json.dumps(value) for name, value in asdict(settings).items()}
     return fields | {
         "recipe": str(recipe),
-        "noise": written(noise),
+        "noise": noise,
         "architecture": shape.to_json(),
         "data": data.digest(),
         "validation": "none" if validation is None else validation.digest(),
@@ -34,13 +37,13 @@ def run_of(
 
 
 def metadata_of(
-    settings: TrainSettings, recipe: Recipe, noise: Noise | None, shape: Architecture, done: Progress
+    settings: TrainSettings, recipe: Recipe, noise: str, shape: Architecture, done: Progress
 ) -> dict[str, str]:
     """What a file of weights says of itself, beside them."""
     metadata = {
         ARCHITECTURE_KEY: shape.to_json(),
         "smoothcert.recipe": str(recipe),
-        "smoothcert.noise": written(noise),
+        "smoothcert.noise": noise,
         "smoothcert.settings": json.dumps(asdict(settings), sort_keys=True),
         "smoothcert.epoch": str(done.epoch),
         "smoothcert.accuracy": repr(done.accuracy),
@@ -50,10 +53,10 @@ def metadata_of(
     return metadata
 
 
-def written(noise: Noise | None) -> str:
-    """The noise in words that differ for different noises.
+def noise_in_words(noise: Noise | None, generator: nn.Module | None) -> str:
+    """The noise in words that differ for different noises; a generator is told by its weights unless it learns.
 
-    >>> written(Noise.isotropic("gaussian", 0.5))
+    >>> noise_in_words(Noise.isotropic("gaussian", 0.5), None)
     'gaussian, scale 0.5, loc 0.0'
     """
     if noise is None:
@@ -63,4 +66,8 @@ def written(noise: Noise | None) -> str:
         content = value.cpu().contiguous().numpy()
         short = hashlib.sha256(content.tobytes()).hexdigest()[:16]
         parts.append(repr(float(value)) if value.ndim == 0 else f"of shape {content.shape}, sha256 {short}")
-    return f"{noise.law}, scale {parts[0]}, loc {parts[1]}"
+    words = f"{noise.law}, scale {parts[0]}, loc {parts[1]}"
+    if generator is None:
+        return words
+    learns = any(value.requires_grad for value in generator.parameters())
+    return f"{words}, shaped by {'a generator that learns' if learns else f'generator {fingerprint(generator)[:16]}'}"

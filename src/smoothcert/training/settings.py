@@ -46,7 +46,7 @@ class TrainSettings:
 
     ``recipe`` may carry parameters (``consistency:strength=5``). ``sigma`` is the standard deviation of the noise, None
     if its scale was given instead. ``data_dependent`` gives each input its own sigma, and ``warmup`` is the share of the
-    run before that begins and before adversarial inputs are at full strength. ``augment`` crops at random from images
+    run before that begins and before the attacks of smoothadv and the radius term of macer are at full strength. ``augment`` crops at random from images
     padded by 4, and ``flip`` mirrors half of them as well (not for digits).
 
     >>> TrainSettings(optimizer="adamm")
@@ -62,7 +62,7 @@ class TrainSettings:
     epochs: int = 10
     batch: int = 128
     optimizer: str = "adam"
-    learning_rate: float = 1e-3
+    learning_rate: float = 3e-3
     weight_decay: float = 0.0
     schedule: str = "cosine"
     augment: bool = False

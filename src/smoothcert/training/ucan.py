@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
 from collections.abc import Callable, Mapping
@@ -18,11 +19,11 @@ from smoothcert.models.architecture import Architecture
 from smoothcert.models.weights import read_metadata
 from smoothcert.noise import Noise
 from smoothcert.training.batches import examples, key_of
-from smoothcert.training.loop import train
+from smoothcert.training.loop import BEST, train
 from smoothcert.training.noising import NoiseGenerator
 from smoothcert.training.settings import BatchReport, EpochReport, TrainSettings
 from smoothcert.tuners.generators import DATASET, PER_INPUT, WIDTH, Design, Generator
-from smoothcert.tuners.ucan import GENERATOR, save_generator
+from smoothcert.tuners.ucan import generator_beside, save_generator
 
 WATCHED = 64  # training inputs whose maps are looked at for a collapse
 FLAT, FLOOR = 0.01, 0.01  # a spread, and a height above the least factor, that count as none
@@ -45,13 +46,13 @@ class UcanSettings(TrainSettings):
     """Training settings, and those of the generator: its kind, its range (see Design) and its reward.
 
     The loss is the recipe's minus ``weight`` times the reward; published: the recipe ucan, weight 1 (5 for the radius if
-    dataset-wise).
+    dataset-wise), from a trained classifier. From scratch that takes every factor to its upper bound.
     """
 
     recipe: str = "ucan"
     generator: str = DATASET
     objective: str = "volume"
-    weight: float = 1.0
+    weight: float = 0.1
     least: float = 0.1
     most: float = 3.0
     shift: bool = False
@@ -106,6 +107,8 @@ def train_jointly(
 ) -> Path:
     """Train model and generator; write ``out/model.safetensors``, whose path is returned, and the generator beside it.
 
+    With validation data the best epoch's generator is beside ``best.safetensors``, too.
+
     Everything else is as in ``train``. Factors that collapse to their lower bound stop it with an error.
     """
     shape = Architecture.of(architecture)
@@ -116,6 +119,9 @@ def train_jointly(
     learned = Learned(generator, noise, settings.objective, settings.weight)
 
     def watching(report: EpochReport) -> None:
+        best = out / BEST
+        if best.exists() and read_metadata(best)["smoothcert.epoch"] == str(report.epoch):
+            save_generator(generator_beside(best), copy.deepcopy(generator).cpu(), noise, read_metadata(best))
         if progress is not None:
             progress(report)
         check_floor(
@@ -137,10 +143,10 @@ def train_jointly(
     )
     factors = factors_on(learned, watched.batch(torch.arange(len(watched)), settings.torch_device())[0])
     check_floor(factors, settings)
-    reason = flat(factors)
+    reason = flat(factors, settings.most)
     if reason:
         warnings.warn(reason, stacklevel=2)
-    save_generator(out / GENERATOR, generator.cpu(), noise, read_metadata(path))
+    save_generator(generator_beside(path), generator.cpu(), noise, read_metadata(path))
     return path
 
 
@@ -162,13 +168,14 @@ def check_floor(factors: Tensor, settings: UcanSettings) -> None:
         )
 
 
-def flat(factors: Tensor) -> str | None:
+def flat(factors: Tensor, most: float) -> str | None:
     """In words, if the generator gives a constant: the same to every coordinate, or the same map to every input."""
     mean = factors.mean()
     if bool(factors.std(dim=1, unbiased=False).amax() < FLAT * mean):
+        risen = bool(mean > 0.9 * most)
         return (
-            f"the generated noise is isotropic: every factor on the scale is about {float(mean):.3g}, so the generator "
-            "has collapsed to a constant. That is sound but pointless; use plain noise of that sigma, or a smaller weight"
+            f"the generated noise is isotropic: every factor on the scale is about {float(mean):.3g}. That is sound but pointless; "
+            f"{f'all of them rose to most={most:g}: use a smaller weight' if risen else 'train longer, or with a larger weight'}"
         )
     if len(factors) > 1 and bool(factors.std(dim=0, unbiased=False).mean() < FLAT * mean):
         return (

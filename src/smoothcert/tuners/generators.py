@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -134,13 +133,3 @@ def _network(design: Design) -> nn.Sequential:
         DenseBlock(design.width),
         nn.Conv2d(design.width, channels, 3, padding=1),
     )
-
-
-def generator_for(kind: str, shape: Sequence[int], **options: Any) -> Generator:
-    """A fresh generator.
-
-    >>> factors, shifts = generator_for("dataset", (1, 4, 4))(torch.rand(5, 1, 4, 4), torch.tensor(0.5))
-    >>> factors.shape, bool((factors > 0.8).all() and (factors < 1.2).all())
-    (torch.Size([1, 1, 4, 4]), True)
-    """
-    return Generator(Design(kind, tuple(shape), **options))

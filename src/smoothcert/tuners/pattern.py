@@ -50,13 +50,16 @@ class Pattern(Tuner):
                 self.factors = _read(Path(source), self.kappa, self.iota)
         else:
             self.factors = np.asarray(pattern, dtype=float)
+            if not self.factors.size:
+                raise SettingError(f"the pattern is an empty array; {ALLOWED}")
         content = f"l{self.norm:g},{written(self.kappa)},{written(self.iota)}"
         if self.factors.size:
             digest = hashlib.sha256(str(self.factors.shape).encode() + self.factors.tobytes())
             content = f"sha256:{digest.hexdigest()}"
         # The name goes into the run's configuration, so that two patterns never mix in one run.
         self.name = f"{type(self).name} {content}"  # type: ignore[misc]
-        _check(self.factors if self.factors.size else np.array([self.iota, self.iota + self.kappa]))
+        corner = 2 ** (2 / self.norm)  # ‖(1, 1)‖² at the corners of the picture
+        _check(self.factors if self.factors.size else np.array([self.iota, self.iota + self.kappa * corner]))
 
     def maps(self, shape: Sequence[int]) -> Maps:
         """The factors for inputs of this shape."""

@@ -91,6 +91,15 @@ def save_generator(path: str | Path, generator: Generator, noise: Noise, facts: 
     save_weights(path, content, {KEY: generator.design.to_json(), **facts})
 
 
+def generator_beside(model: Path) -> Path:
+    """Where training keeps the generator of a model that it wrote.
+
+    >>> generator_beside(Path("run/model.safetensors")).name, generator_beside(Path("run/best.safetensors")).name
+    ('generator.safetensors', 'best-generator.safetensors')
+    """
+    return model.with_name(GENERATOR if model.stem != "best" else f"best-{GENERATOR}")
+
+
 def load_generator(path: str | Path) -> Generator:
     """The generator of a file that ``save_generator`` wrote for inputs that are read."""
     generator = Generator(_design(path, PER_INPUT))
