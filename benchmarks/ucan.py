@@ -4,23 +4,26 @@ For MNIST at sigma .5 and CIFAR-10 at .25 (or one of them: --data mnist) it trai
 of several noisy copies under: isotropic noise, the patterns l1, l2 and linf, a dataset-wise map, and a certification-wise
 generator without and with a learned shift (μ). It certifies every so many-th test input in l2 under the noise trained with,
 and prints accuracy, ACR and the average proxy radius, each with its label; certification-wise once more after a memory has
-settled every certificate. A training that was stopped goes on; a line that is done is not done again.
+settled every certificate, and attacked by the falsifier through its generator: how many of the frozen certificates the
+deployed classifier breaks, and how near. A training that was stopped goes on; a line that is done is not done again.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
-import time
 from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import torch
 
+import smoothcert as sc
 from smoothcert.certificates import Certificate
 from smoothcert.data import load
 from smoothcert.data.base import Dataset
+from smoothcert.files import write_atomically
 from smoothcert.memory import Memory
 from smoothcert.noise import Noise
 from smoothcert.smoother import Batch, Smoother
@@ -28,6 +31,7 @@ from smoothcert.training import TrainSettings, UcanSettings, new_model, train, t
 from smoothcert.tuners import DatasetWise, Fixed, Pattern, PerInput, Tuner
 
 SIGMAS = {"mnist": 0.5, "cifar10": 0.25}
+ATTACKS = ("projected_gradient", "square", "random", "axes")
 METHODS = ("isotropic", "pattern l1", "pattern l2", "pattern linf", "dataset", "per_input", "per_input μ")
 
 
@@ -71,7 +75,7 @@ def trained(
     return model.eval(), tuner
 
 
-def line(method: str, certificates: list[Certificate], truths: list[int | None], seconds: float) -> dict[str, object]:
+def line(method: str, certificates: list[Certificate], truths: list[int | None]) -> dict[str, object]:
     """One line of the table; a wrong or missing answer counts as radius 0."""
     right = [c.label is not None and c.label == truth for c, truth in zip(certificates, truths, strict=True)]
     radii = [c.radius * ok for c, ok in zip(certificates, right, strict=True)]
@@ -83,29 +87,38 @@ def line(method: str, certificates: list[Certificate], truths: list[int | None],
         "accuracy": float(np.mean(right)),
         "acr": float(np.mean(radii)),
         "proxy": float(np.mean(proxies)),
-        "train seconds": seconds,
     }
+
+
+def attacked(smoother: Smoother, certificates: list[Certificate], x: torch.Tensor) -> str:
+    """What the falsifier makes of frozen certificates: broken of tried, and the nearest violations."""
+    findings = [found for found in sc.attack(certificates, smoother, x, attacks=ATTACKS) if found is not None]
+    near = [found.worst.gauge / found.radius for found in findings if found.violated]
+    words = f"{len(near)} of {len(findings)} certificates broken at the deployed classifier"
+    if not near:
+        return f"{words}; smallest margin {min(found.worst.margin for found in findings):.3f}"
+    return f"{words}, the nearest at {min(near):.3f} of the radius, the median at {np.median(near):.3f}"
 
 
 def measured(method: str, name: str, test: Dataset, out: Path, asked: argparse.Namespace) -> list[dict[str, object]]:
     """The lines of one method."""
     noise = Noise.isotropic("gaussian", SIGMAS[name], grid=test.grid)
-    began = time.perf_counter()
     model, tuner = trained(method, name, noise, out, asked)
-    seconds = time.perf_counter() - began
     indices = list(range(0, len(test), max(1, len(test) // asked.inputs)))[: asked.inputs]
     smoother = Smoother(model, noise, estimate=asked.votes, tuner=tuner, shared_noise=True, seed=asked.seed)
     truths = test.truths(indices)
     batches = (Batch(torch.from_numpy(test.inputs([index])), [index], test.truths([index])) for index in indices)
     certificates = [smoother.conclude(poll) for poll in smoother.polls(batches)]
-    lines = [line(method, certificates, truths, seconds)]
+    lines = [line(method, certificates, truths)]
     if tuner.reads_input:
         memory = Memory()
         settled = [
             memory.settle(c, index=index, center=test.inputs([index])[0].astype(float) if c.region is None else None)
             for index, c in zip(indices, certificates, strict=True)
         ]
-        lines.append(line(f"{method}, settled", settled, truths, seconds))
+        lines.append(line(f"{method}, settled", settled, truths))
+        first = slice(0, asked.attacked)
+        lines[0]["attacked"] = attacked(smoother, certificates[first], torch.from_numpy(test.inputs(indices[first])))
     return lines
 
 
@@ -126,22 +139,25 @@ def main() -> None:
     parser.add_argument("--most", type=float, default=3.0, help="largest factor on sigma")
     parser.add_argument("--width", type=int, default=16, help="channels of the certification-wise generator")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--attacked", type=int, default=30, help="frozen certificates that are attacked")
     asked = parser.parse_args()
+    settings = {name: value for name, value in vars(asked).items() if name not in ("root", "out", "data", "methods")}
+    key = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
     for name in asked.data:
         test, rows = load(name, root=asked.root, split="test"), []
         for method in asked.methods:
             folder = asked.out / name / method.replace(" ", "-").replace("μ", "shift")
-            done = folder / "lines.json"
+            folder.mkdir(parents=True, exist_ok=True)
+            done = folder / f"lines-{key}.json"
             if not done.exists():
-                lines = measured(method, name, test, folder, asked)
-                done.write_text(json.dumps(lines))
+                write_atomically(done, json.dumps(measured(method, name, test, folder / key, asked)).encode())
             rows += json.loads(done.read_text())
-        print(f"{name}, sigma {SIGMAS[name]}, l2, {asked.votes} votes, seed {asked.seed}")
-        print(f"{'method':22} {'label':8} {'inputs':>6} {'accuracy':>8} {'ACR':>7} {'proxy':>7} {'train s':>8}")
+        print(f"{name}, sigma {SIGMAS[name]}, l2: {settings}")
+        print(f"{'method':22} {'label':8} {'inputs':>6} {'accuracy':>8} {'ACR':>7} {'proxy':>7}")
         for row in rows:
             print(
                 f"{row['method']:22} {row['label']:8} {row['inputs']:6} {row['accuracy']:8.3f} {row['acr']:7.4f} "
-                f"{row['proxy']:7.4f} {row['train seconds']:8.0f}",
+                f"{row['proxy']:7.4f} {row.get('attacked', '')}",
                 flush=True,
             )
 
