@@ -64,10 +64,11 @@ def test_gradients_agree_with_finite_differences(tuner: sc.Tuner | None) -> None
 
 
 @pytest.mark.parametrize("grid", [None, 1 / 255])
-def test_gradients_flow_through_a_learned_generator(grid: float | None) -> None:
+@pytest.mark.parametrize("shift", [False, True])
+def test_gradients_flow_through_a_learned_generator(grid: float | None, shift: bool) -> None:
     """Against finite differences of the same draws, which are rounded on the grid: there the slope is of the sum before."""
     torch.manual_seed(1)
-    generator = Generator(Design("per_input", SHAPE, shift=True, width=4))
+    generator = Generator(Design("per_input", SHAPE, shift=shift, width=4))
     for parameter in generator.parameters():
         parameter.data.mul_(3.0)  # so that the noise depends on the input
     smooth, rounded = (
@@ -82,7 +83,9 @@ def test_gradients_flow_through_a_learned_generator(grid: float | None) -> None:
         return float(value[0]), slope[0]
 
     slope = loss(rounded, offset)[1]
-    assert np.linalg.norm(slope - loss(plain, offset)[1]) > 0.2 * np.linalg.norm(slope)
+    assert np.linalg.norm(slope - loss(plain, offset)[1]) > 0.02 * np.linalg.norm(slope)
+    both = rounded.gradients(np.concatenate([offset, 0 * offset]), 16)[1]
+    assert both.shape == (2, rounded.dim)
     for direction in np.random.default_rng(1).normal(size=(5, smooth.dim)):
         step = 3e-3 * direction
         difference = (loss(smooth, offset + step)[0] - loss(smooth, offset - step)[0]) / 2
