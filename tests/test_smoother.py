@@ -180,7 +180,7 @@ class TestPolling:
 
     def test_batch_statistics_are_refused(self) -> None:
         model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2, track_running_stats=False)).eval()
-        with pytest.raises(ModelError, match="batch statistics even in eval mode"):
+        with pytest.raises(ModelError, match="batch statistics or dropout even in eval mode"):
             smoother(model).certify(torch.zeros(1, 3))
 
 
