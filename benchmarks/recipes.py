@@ -36,10 +36,10 @@ SETUPS: dict[str, dict[str, Any]] = {
 RECIPES = "gaussian,stability,consistency,smoothadv,macer"
 
 
-def settings_of(spec: str, sigma: float, epochs: int, seed: int) -> TrainSettings:
+def settings_of(spec: str, epochs: int, seed: int) -> TrainSettings:
     recipe, _, extra = spec.partition("+")
     return TrainSettings(
-        recipe, sigma=sigma, epochs=epochs, seed=seed, batch=BATCH, learning_rate=RATE, data_dependent=extra == "ds"
+        recipe, epochs=epochs, seed=seed, batch=BATCH, learning_rate=RATE, data_dependent=extra == "ds"
     )
 
 
@@ -57,7 +57,7 @@ def step_seconds(
             def stamp(report: BatchReport, stamps: list[float] = stamps) -> None:
                 stamps.append(time.process_time())
 
-            settings = settings_of(spec, shared["sigma"], 2, number)
+            settings = settings_of(spec, 2, number)
             few = slice(0, TIMED * BATCH // 2)
             folder = out / "timing" / f"{spec}-{number}-{time.time_ns()}"
             model = new_model(shared["architecture"], 0)
@@ -97,7 +97,7 @@ def line_of(
         new_model(shared["architecture"], seed),
         arrays["inputs"][:size],
         arrays["labels"][:size],
-        settings_of(spec, shared["sigma"], epochs, seed),
+        settings_of(spec, epochs, seed),
         noise=shared["noise"],
         out=folder,
         architecture=shared["architecture"],
@@ -146,7 +146,6 @@ def run(name: str, args: argparse.Namespace) -> list[dict[str, Any]]:
     tests = tests.float() / 255 if tests.dtype == torch.uint8 else tests
     arrays = {"inputs": inputs, "labels": labels, "tests": tests, "truths": np.array(test_data.truths(chosen))}
     shared = {
-        "sigma": setup["sigma"],
         "radii": setup["radii"],
         "noise": sc.Noise.isotropic("gaussian", setup["sigma"], grid=test_data.grid),
         "architecture": {"name": args.model, "shape": train_data.shape, "classes": train_data.classes},

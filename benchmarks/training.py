@@ -47,7 +47,7 @@ def epoch_seconds(recipe: str, shape: tuple[int, ...], size: int, wall: bool) ->
         stamps.append(clock())
 
     architecture = {"name": "small_cnn", "shape": shape, "classes": 10}
-    settings = TrainSettings(recipe, sigma=0.25, epochs=1, warmup=0.0)
+    settings = TrainSettings(recipe, epochs=1, warmup=0.0)
     with tempfile.TemporaryDirectory() as folder:
         train(
             new_model(architecture, 0),

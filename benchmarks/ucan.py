@@ -44,8 +44,6 @@ def trained(
     inputs, labels = data.inputs(chosen), np.array(data.truths(chosen))
     settings = UcanSettings(
         f"ucan:draws={asked.draws}",
-        law="gaussian",
-        sigma=SIGMAS[name],
         epochs=asked.epochs,
         learning_rate=3e-3,
         augment=name == "cifar10",

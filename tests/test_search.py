@@ -47,7 +47,7 @@ class Workshop:
             if not self.epochs:
                 raise Killed
 
-        settings = TrainSettings(law=point.law, sigma=point.sigma, epochs=2, learning_rate=0.01)
+        settings = TrainSettings(epochs=2, learning_rate=0.01)
         labels = np.array(source.truths(chosen))
         noise = Noise.isotropic(point.law, point.sigma, grid=1 / 255)
         model = new_model(architecture, 0)

@@ -35,7 +35,7 @@ from smoothcert.training.gaussian import Gaussian as GaussianRecipe
 
 SHAPE = (1, 8, 8)
 ARCHITECTURE = {"name": "small_cnn", "shape": SHAPE, "classes": 3, "mean": (0.5,), "std": (0.5,)}
-SETTINGS = TrainSettings("gaussian", sigma=0.1, epochs=4, batch=32, learning_rate=3e-3, seed=7)
+SETTINGS = TrainSettings("gaussian", epochs=4, batch=32, learning_rate=3e-3, seed=7)
 NOISE = Noise.isotropic("gaussian", 0.1)
 
 
@@ -273,8 +273,8 @@ def test_a_finished_run_is_not_trained_again(unbroken: Path) -> None:
 
 
 def test_other_settings_in_the_folder_are_named(unbroken: Path) -> None:
-    with pytest.raises(RunError, match=r"batch was 32, is 64; sigma was 0\.1, is 0\.2"):
-        run(unbroken.parent, replace(SETTINGS, batch=64, sigma=0.2))
+    with pytest.raises(RunError, match=r"batch was 32, is 64; learning_rate was 0\.003, is 0\.002"):
+        run(unbroken.parent, replace(SETTINGS, batch=64, learning_rate=0.002))
     with pytest.raises(RunError, match="data was"):
         run(unbroken.parent, data=stripes(seed=5))
     with pytest.raises(RunError, match="architecture was"):

@@ -21,8 +21,7 @@ CPU = torch.device("cpu")
     [
         ({"epochs": 0}, "epochs must be 1 or more; got 0"),
         ({"batch": 0}, "batch must be 1 or more"),
-        ({"sigma": -0.1}, r"sigma must be a finite number, 0 or more; got -0\.1"),
-        ({"sigma": float("nan")}, "sigma"),
+        ({"weight_decay": -0.1}, r"weight_decay must be a finite number, 0 or more; got -0\.1"),
         ({"weight_decay": float("inf")}, "weight_decay"),
         ({"learning_rate": 0.0}, "learning_rate must be a finite number above 0"),
         ({"flip": True}, "flip without augment"),

@@ -35,9 +35,7 @@ from smoothcert.tuners.ucan import load_maps, maps_of
 SHAPE = (1, 8, 8)
 ARCHITECTURE = {"name": "mlp", "shape": SHAPE, "classes": 3}
 NOISE = Noise("gaussian", 0.3)
-SETTINGS = UcanSettings(
-    sigma=0.3, epochs=3, batch=32, learning_rate=3e-3, seed=7, weight=0.1, recipe="ucan:draws=2", width=4
-)
+SETTINGS = UcanSettings(epochs=3, batch=32, learning_rate=3e-3, seed=7, weight=0.1, recipe="ucan:draws=2", width=4)
 
 
 def bars(count: int = 120, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -156,7 +154,7 @@ class TestTraining:
         run(tmp_path / "first", replace(SETTINGS, generator="per_input"))
         frozen = PerInput(tmp_path / "first/generator.safetensors").generator
         before = [value.clone() for value in frozen.parameters()]
-        settings = TrainSettings(sigma=0.3, epochs=2, batch=32)
+        settings = TrainSettings(epochs=2, batch=32)
         noise = Learned(frozen, NOISE)
         train(
             new_model(ARCHITECTURE, 0),

@@ -187,7 +187,7 @@ def train_model(settings: Settings, out: Path) -> Path:
         section["recipe"] = "gaussian"  # without noise it is plain cross-entropy
     train, plan, shaped = shaped_training(
         settings.generator,
-        TrainSettings(**section, law=settings.noise.law, sigma=settings.noise.sigma),
+        TrainSettings(**section),
         noise,
         train_data.shape,
         recipe_given=recipe_given,

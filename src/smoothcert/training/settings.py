@@ -42,10 +42,9 @@ PRECISIONS: dict[str, torch.dtype | None] = {"float32": None, "bfloat16": torch.
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """How to train: the recipe, the noise as it is named, and the optimisation.
+    """How to train: the recipe and the optimisation; the noise is given beside them.
 
-    ``recipe`` may carry parameters (``consistency:strength=5``). ``sigma`` is the standard deviation of the noise, None
-    if its scale was given instead. ``data_dependent`` gives each input its own sigma, and ``warmup`` is the share of the
+    ``recipe`` may carry parameters (``consistency:strength=5``). ``data_dependent`` gives each input its own sigma, and ``warmup`` is the share of the
     run before that begins and before the attacks of smoothadv and the radius term of macer are at full strength. ``augment`` crops at random from images
     padded by 4, and ``flip`` mirrors half of them as well (not for digits).
 
@@ -55,8 +54,6 @@ class TrainSettings:
     """
 
     recipe: str = "consistency"
-    law: str = "gaussian"
-    sigma: float | None = 0.25
     data_dependent: bool = False
     warmup: float = 0.1
     epochs: int = 10
@@ -78,10 +75,8 @@ class TrainSettings:
         for name in ("epochs", "batch"):
             if getattr(self, name) < 1:
                 raise SettingError(f"{name} must be 1 or more; got {getattr(self, name)}")
-        for name in ("sigma", "weight_decay"):
-            value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value >= 0):
-                raise SettingError(f"{name} must be a finite number, 0 or more; got {value}")
+        if not (math.isfinite(self.weight_decay) and self.weight_decay >= 0):
+            raise SettingError(f"weight_decay must be a finite number, 0 or more; got {self.weight_decay}")
         if not 0 <= self.warmup <= 1:
             raise SettingError(f"warmup is a share of the run and must be from 0 to 1; got {self.warmup}")
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
