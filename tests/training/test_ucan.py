@@ -154,30 +154,17 @@ class TestTraining:
         run(tmp_path / "first", replace(SETTINGS, generator="per_input"))
         frozen = PerInput(tmp_path / "first/generator.safetensors").generator
         before = [value.clone() for value in frozen.parameters()]
-        settings = TrainSettings(epochs=2, batch=32)
-        noise = Learned(frozen, NOISE)
-        train(
-            new_model(ARCHITECTURE, 0),
-            *bars(),
-            settings,
-            noise=NOISE,
-            generator=noise,
-            out=tmp_path / "second",
-            architecture=ARCHITECTURE,
-        )
+
+        def under(generator: Learned) -> None:
+            model, settings = new_model(ARCHITECTURE, 0), TrainSettings(epochs=2, batch=32)
+            given = {"noise": NOISE, "out": tmp_path / "second", "architecture": ARCHITECTURE}
+            train(model, *bars(), settings, generator=generator, **given)  # type: ignore[arg-type]
+
+        under(Learned(frozen, NOISE))
         assert all(torch.equal(a, b) for a, b in zip(before, frozen.parameters(), strict=True))
         assert "shaped by generator" in read_metadata(tmp_path / "second/model.safetensors")["smoothcert.noise"]
-        other = learned(generator="per_input").requires_grad_(False)
         with pytest.raises(RunError, match=r"noise was .*, is .*shaped by generator"):
-            train(
-                new_model(ARCHITECTURE, 0),
-                *bars(),
-                settings,
-                noise=NOISE,
-                generator=other,
-                out=tmp_path / "second",
-                architecture=ARCHITECTURE,
-            )
+            under(learned(generator="per_input").requires_grad_(False))
         assert (
             read_state(tmp_path / "second/model.safetensors").keys() == new_model(ARCHITECTURE, 0).state_dict().keys()
         )
