@@ -20,7 +20,7 @@ from smoothcert.errors import RunError, SettingError, StoreError
 from smoothcert.promises import Promise
 from smoothcert.recertify import recertify
 from smoothcert.records import Record
-from smoothcert.report.runs import read_lines
+from smoothcert.report.runs import read_runs
 from smoothcert.report.tables import summary
 from smoothcert.search import at_norm
 from smoothcert.smoother import Smoother
@@ -259,7 +259,7 @@ def test_a_settled_run_is_one_line_of_a_report(tmp_path: Path) -> None:
     data = rows(1.0, 0.0, -1.0)
     sc.certify_all(smoother, data, tmp_path / "fixed", memory=tmp_path / "fixed")
     sc.certify_all(leaky(), data, tmp_path / "leaky", memory=tmp_path / "leaky")
-    lines = read_lines([tmp_path / "fixed", tmp_path / "leaky"])
+    lines = [line for run in read_runs([tmp_path / "fixed", tmp_path / "leaky"]) for line in run.lines]
     assert [(line.name, line.soundness.value, len(line.records)) for line in lines] == [
         ("fixed", "memory", 3),
         ("leaky", "memory", 3),
