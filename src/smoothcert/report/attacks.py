@@ -92,7 +92,8 @@ def attack_table(findings: Sequence[Finding]) -> Table:
 def draw_room(findings: Sequence[Finding]) -> bytes:
     """How much room certificates leave: the share that was not broken against the multiple of the radius, as PNG.
 
-    One panel per label; the thick line is all attacks together, so the lowest.
+    One panel per label, the points of the attacks a little beside each other; the thick line is all of them together, so the
+    lowest.
     """
     rows = attack_summary(findings)
     labels = dict.fromkeys(row["label"] for row in rows)
@@ -101,10 +102,12 @@ def draw_room(findings: Sequence[Finding]) -> bytes:
         for panel, label in zip(panels, labels, strict=True):
             own = [row for row in rows if row["label"] == label]
             times = [row["times"] for row in own]
+            beside = 0.008 * (max(times) - min(times))  # so that lines of equal height are all seen
             for position, name in enumerate(own[0]["held_by_attack"]):
                 held = [100 * row["held_by_attack"][name] for row in own]
                 style: Any = {"linewidth": 1, "marker": "o", "markersize": 4, "linestyle": STYLES[Soundness(label)]}
-                panel.plot(times, held, color=COLOURS[position % len(COLOURS)], label=name, **style)
+                shifted = [value + beside * position for value in times]
+                panel.plot(shifted, held, color=COLOURS[position % len(COLOURS)], label=name, **style)
             held = [100 * (1 - row["violated"] / row["tried"]) for row in own]
             panel.plot(
                 times,
