@@ -101,6 +101,12 @@ class TestNoise:
         with pytest.raises(SettingError, match="one over a whole number"):
             sc.Noise("gaussian", 1.0, grid=0.3)
 
+    def test_large_grid_points_are_taken_as_float32_has_them(self) -> None:
+        steps = torch.randint(-(2**20), 2**20, (1000,), generator=torch.Generator().manual_seed(0)).double()
+        assert torch.equal(quantise((steps / 255).float(), 255), steps)
+        with pytest.raises(InputError, match="off the grid"):
+            quantise(((steps + 0.3) / 255).float(), 255)
+
     def test_off_the_grid_is_refused(self) -> None:
         noise = sc.Noise.isotropic("gaussian", sigma=0.5, grid=1 / 255)
         with pytest.raises(InputError, match="off the grid of 1/255 by 0.5 steps"):

@@ -12,6 +12,7 @@ from smoothcert.attacks import ATTACKS, attack_named
 from smoothcert.attacks.check import attack
 from smoothcert.attacks.procedural import perlin
 from smoothcert.attacks.projected_gradient import ProjectedGradient
+from smoothcert.attacks.verdict import judge
 from smoothcert.attacks.victim import Victim
 from smoothcert.attacks.wasserstein import moved
 from smoothcert.testing.leaks import SmoothShift
@@ -100,6 +101,15 @@ def test_no_attack_stays_at_the_input_on_the_pixel_grid(name: str, law: str, nor
     model = HalfSpace(torch.randn(784, generator=torch.Generator().manual_seed(0)), offset=3.0)
     victim = victim_of(norm, model=model, noise=sc.Noise(law, 0.1, grid=1 / 255), radius=radius / 0.1, shape=shape)
     assert victim.gauge(attack_named(name).find(victim, 2_000)) > 0.85 * victim.region.radius
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_regions_far_larger_than_a_picture_are_attacked(name: str) -> None:
+    """Tuned noise can certify thousands of grey values; walks beyond the region go farther still."""
+    victim = victim_of(noise=sc.Noise("gaussian", 500.0, grid=1 / 255), radius=4.0)
+    offset = attack_named(name).find(victim, 1_000)
+    assert victim.gauge(offset) <= 4.0
+    judge(victim, name, offset, votes=200, alpha=0.001)
 
 
 def test_logits_that_saturate_do_not_stop_the_gradient() -> None:
