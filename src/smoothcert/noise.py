@@ -175,10 +175,18 @@ class Noise:
         z: Tensor = self.law.sample(tuple(x.shape), draws)
         noise = z.mul_(self.scale.float().to(x.device)).add_(self.loc.float().to(x.device))
         if self.grid is not None:
-            steps = noise * self.levels
-            rounded = steps.round()  # the gradient of a chosen scale or loc passes as if it were not
-            noise = (steps + (rounded - steps).detach() if steps.requires_grad else rounded) / self.levels
+            noise = nearest_on_grid(noise, self.levels)
         return x + noise.to(x.dtype)
+
+
+def nearest_on_grid(values: Tensor, levels: int) -> Tensor:
+    """Rounded to the grid; a gradient passes as if they were not.
+
+    >>> nearest_on_grid(torch.tensor([0.3, 0.6]), 2)
+    tensor([0.5000, 0.5000])
+    """
+    rounded = (values * levels).round() / levels
+    return values + (rounded - values).detach() if values.requires_grad else rounded
 
 
 def quantise(x: Tensor, levels: int) -> Tensor:

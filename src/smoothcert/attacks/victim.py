@@ -18,7 +18,7 @@ from smoothcert.maths import FloatArray
 from smoothcert.maths.geometry import p_norm
 from smoothcert.maths.projections import check_projectable, project, snap, to_boundary
 from smoothcert.memory import Memory
-from smoothcert.noise import Noise
+from smoothcert.noise import Noise, nearest_on_grid
 from smoothcert.seeds import Stage, draws_for, entropy_for, generator_for
 from smoothcert.smoother import Smoother
 
@@ -198,8 +198,8 @@ class Victim:
             torch.from_numpy(each).float().reshape(self.shape).to(units.device) for each in (self.scale, self.center)
         )
         points = center + scale * units
-        if self.levels is not None:  # the nearest point of the grid; the gradient passes
-            points = points + ((points * self.levels).round() / self.levels - points).detach()
+        if self.levels is not None:
+            points = nearest_on_grid(points, self.levels)
         return self._expected(points, draws)[:, :-1]
 
     def _expected(self, points: Tensor, draws: int) -> Tensor:
@@ -234,9 +234,9 @@ class Victim:
         logits = torch.cat([self.smoother.model(part) for part in torch.split(copies, ROWS)])
         broken = logits.isnan().any(dim=1, keepdim=True)
         finite = logits.float().masked_fill(broken, 0.0).clamp(-HUGE, HUGE)
-        top = finite.detach().topk(2, dim=1).values
-        sharp = float((top[:, 0] - top[:, 1]).mean())
-        finite = finite * (sharpest / sharp) if sharp > sharpest else finite
+        if sharpest < math.inf:
+            top = finite.detach().topk(2, dim=1).values
+            finite = finite * (sharpest / (top[:, 0] - top[:, 1]).mean()).clamp_max(1.0)
         chances = finite.softmax(dim=1).masked_fill(broken, 0.0)
         return torch.cat([chances, broken.to(chances.dtype)], dim=1)
 

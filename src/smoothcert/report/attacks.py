@@ -26,6 +26,7 @@ def attack_summary(findings: Sequence[Finding]) -> list[dict[str, Any]]:
         own = [finding for finding in findings if (finding.soundness, finding.times) == (soundness, times)]
         violated = [finding for finding in own if finding.violated]
         claimed = soundness in CLAIMS and times <= 1
+        allowed = allowance(own) if claimed else None
         names = dict.fromkeys(attempt.attack for finding in own for attempt in finding.attempts)
         rows.append(
             {
@@ -33,14 +34,14 @@ def attack_summary(findings: Sequence[Finding]) -> list[dict[str, Any]]:
                 "times": times,
                 "tried": len(own),
                 "violated": len(violated),
-                "allowance": allowance(own) if claimed else None,
+                "allowance": allowed,
                 "smallest_margin": min(attempt.margin for finding in own for attempt in finding.attempts),
                 "nearest": min((_distance(finding) for finding in violated), default=None),
                 "attempts": sum(len(finding.attempts) for finding in own),
                 "held_by_attack": {name: _held(own, name) for name in names},
                 "alpha": own[0].alpha,
                 "chance": max(finding.chance for finding in own),
-                "broken": claimed and (len(violated) > allowance(own) or any(f.contradicted for f in own)),
+                "broken": allowed is not None and (len(violated) > allowed or any(f.contradicted for f in own)),
             }
         )
     return rows

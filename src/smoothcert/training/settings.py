@@ -44,9 +44,10 @@ PRECISIONS: dict[str, torch.dtype | None] = {"float32": None, "bfloat16": torch.
 class TrainSettings:
     """How to train: the recipe and the optimisation; the noise is given beside them.
 
-    ``recipe`` may carry parameters (``consistency:strength=5``). ``data_dependent`` gives each input its own sigma, and ``warmup`` is the share of the
-    run before that begins and before the attacks of smoothadv and the radius term of macer are at full strength. ``augment`` crops at random from images
-    padded by 4, and ``flip`` mirrors half of them as well (not for digits).
+    ``recipe`` may carry parameters (``consistency:strength=5``). ``data_dependent`` gives each input its own sigma, and
+    ``warmup`` is the share of the run before that begins and before the attacks of smoothadv and the radius term of macer are
+    at full strength. ``augment`` crops at random from images padded by 4, and ``flip`` mirrors half of them as well (not for
+    digits).
 
     >>> TrainSettings(optimizer="adamm")
     Traceback (most recent call last):
