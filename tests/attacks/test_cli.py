@@ -101,6 +101,31 @@ def test_certificates_that_claim_too_much_give_exit_status_one(run: Path) -> Non
     assert attack(str(run), *QUICK, "--limit", "1")[0] == 1
 
 
+def test_a_run_with_its_own_memory_may_be_named_in_another_way(
+    template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The findings of a memory that the run itself keeps are taken up again from any folder."""
+    arguments = [
+        "certify",
+        "--model",
+        str(template / "model.safetensors"),
+        "--sigma",
+        "0.5",
+        "-n",
+        "500",
+        "--limit",
+        "1",
+    ]
+    done = CliRunner().invoke(app, [*arguments, "--memory", "--out", str(tmp_path / "run")], catch_exceptions=False)
+    assert done.exit_code == 0
+    attack(str(tmp_path / "run"), *QUICK)
+    before = bodies(tmp_path / "run")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("smoothcert.attacks.over_run.check", None)  # not tried again
+    assert attack("run", *QUICK)[0] == 0
+    assert bodies(tmp_path / "run") == before
+
+
 def test_another_model_is_refused(run: Path, tmp_path: Path) -> None:
     other = weights(tmp_path / "other.safetensors", 1)
     with pytest.raises(SmoothcertError, match="not what .* certified \\(model: "):

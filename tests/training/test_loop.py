@@ -411,6 +411,12 @@ def test_models_without_gradients_are_refused(tmp_path: Path) -> None:
     run(tmp_path, replace(SETTINGS, epochs=1), model=Blind())
 
 
+def test_convolutions_over_volumes_train_as_well(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Unflatten(1, (1, 1)), nn.Conv3d(1, 4, (1, 3, 3)), nn.Flatten(), nn.LazyLinear(3))
+    model(torch.zeros(1, *SHAPE))
+    assert run(tmp_path, replace(SETTINGS, epochs=1), model=model).is_file()
+
+
 def test_tuned_noise_without_noise_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="there is no noise"):
         run(tmp_path, replace(SETTINGS, data_dependent=True), noise=None)

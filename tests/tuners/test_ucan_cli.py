@@ -112,6 +112,17 @@ def test_certify_says_what_is_wrong(
     assert not Path("run").exists()
 
 
+def test_a_generator_of_another_epoch_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    generator = Generator(Design("dataset", SHAPE, width=2))
+    save_generator(Path("dataset/generator.safetensors"), generator, Noise("gaussian", 0.5), {"smoothcert.epoch": "3"})
+    given = ("certify", "--model", "dataset/model.safetensors", *QUICK, "--method", "dataset")
+    refused = command(monkeypatch, capfd, *given, "--out", "run", status=2)
+    assert "of epoch None and dataset/generator.safetensors of epoch 3" in refused
+    command(monkeypatch, capfd, *given, "--generator", "dataset/generator.safetensors", "--out", "run")
+
+
 @pytest.mark.filterwarnings("ignore:the generated noise is isotropic")  # after two steps it is
 def test_train_with_a_pattern_a_generator_and_its_file(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
@@ -130,6 +141,8 @@ def test_train_with_a_pattern_a_generator_and_its_file(
     assert "neither dataset nor per_input, nor the file" in refused
     refused = command(monkeypatch, capfd, *train, *joint, "--pattern", "l2", "--out", "x", status=2)
     assert "give one of them" in refused
+    command(monkeypatch, capfd, *train, "--out", "mlp")
+    command(monkeypatch, capfd, *train, "--out", "mlp")  # a folder of that name is no reason to refuse the network
     for file in ("net.onnx", "joint/model.safetensors", "my.module:network"):
         refused = command(monkeypatch, capfd, *train, "--model", file, "--out", "x", status=2)
         assert "train builds a network from scratch" in refused

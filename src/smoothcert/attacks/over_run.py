@@ -62,7 +62,8 @@ def attack_run(
         check_memory(records, source, directory)
         wanted = [(times, record) for times in multiples for record in records]
         with nullcontext() if source is None else opened_memory(source, smoother) as opened:
-            place = None if opened is None else [str(source), len(opened)]
+            # Its own memory goes where the run goes; another is told by its place.
+            place = None if opened is None else ["own" if memory is None else str(Path(memory).resolve()), len(opened)]
             words = json.dumps(asdict(effort) | {"memory": place, "smoothcert": smoothcert.__version__}, sort_keys=True)
             done = {(f.times, f.index, f.label, f.radius) for f in store.findings(words)}
             for number, (times, record) in enumerate(wanted):

@@ -168,15 +168,26 @@ def generator_options(settings: Settings) -> dict[str, str]:
                 f"--generator {given.source} is for --method dataset or per_input; got --method {method}"
             )
         return {}
+    if given.source is not None:
+        return {"generator": given.source}
+    from smoothcert.models import read_metadata
     from smoothcert.tuners.ucan import generator_beside
 
-    beside = generator_beside(Path(settings.model.source or "model.safetensors"))
-    if given.source is None and not beside.is_file():
+    model = Path(settings.model.source or "model.safetensors")
+    beside = generator_beside(model)
+    if not beside.is_file():
         raise SettingError(
             f"--method {method} needs a generator, and there is no {beside}; "
             f"give --generator, the file that smoothcert train --generator {method} writes beside its model"
         )
-    return {"generator": given.source or str(beside)}
+    if model.suffix == ".safetensors":
+        epochs = [read_metadata(file).get("smoothcert.epoch") for file in (model, beside)]
+        if epochs[0] != epochs[1]:
+            raise SettingError(
+                f"{model} is of epoch {epochs[0]} and {beside} of epoch {epochs[1]}: training was stopped between the two; "
+                "use model.safetensors, or give --generator"
+            )
+    return {"generator": str(beside)}
 
 
 def device_of(name: str) -> torch.device:

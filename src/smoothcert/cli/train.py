@@ -158,7 +158,9 @@ def command(
 
 def _built_in(source: str) -> str:
     """The name of a network to build; a file or a factory is refused, since it cannot be built anew."""
-    if Path(source).suffix or Path(source).exists() or ":" in source:
+    from smoothcert.models import MODELS
+
+    if source not in MODELS and (Path(source).suffix or Path(source).exists() or ":" in source):
         raise ModelError(
             f"--model {source}: train builds a network from scratch, and a model from a file or a factory cannot be; give a "
             "built-in name (smoothcert models), or train your own nn.Module in Python with smoothcert.training.train"
