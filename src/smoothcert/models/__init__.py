@@ -17,7 +17,7 @@ from smoothcert.models.loading import load_model
 from smoothcert.models.mlp import mlp
 from smoothcert.models.normalize import Normalize, with_normalisation
 from smoothcert.models.resnet import resnet18, resnet50, resnet110, wide_resnet40
-from smoothcert.models.small_cnn import small_cnn, tiny_cnn
+from smoothcert.models.small_cnn import lenet, small_cnn, tiny_cnn
 from smoothcert.models.weights import load_weights, read_metadata, read_state, save_weights
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Normalize",
     "classifier_of",
     "fingerprint",
+    "lenet",
     "load_model",
     "load_weights",
     "mlp",
@@ -47,6 +48,7 @@ __all__ = [
 
 MODELS: dict[str, Callable[[Sequence[int], int], nn.Module]] = {
     "mlp": mlp,
+    "lenet": lenet,
     "tiny_cnn": tiny_cnn,
     "small_cnn": small_cnn,
     "resnet18": resnet18,

@@ -48,9 +48,9 @@ def load_model(
 
     >>> load_model("small_cn", shape=(1, 28, 28))
     Traceback (most recent call last):
-    smoothcert.errors.UnknownName: unknown model 'small_cn'; did you mean 'small_cnn'? known: mlp, tiny_cnn, small_cnn, resnet18, \
-resnet50, resnet110, wide_resnet40; allowed: a built-in name, a .safetensors file written by training, a .pt2, .ts or .onnx \
-file, a folder of transformers, timm:name, torchvision:name, or package.module:factory
+    smoothcert.errors.UnknownName: unknown model 'small_cn'; did you mean 'small_cnn'? known: mlp, lenet, tiny_cnn, small_cnn, \
+resnet18, resnet50, resnet110, wide_resnet40; allowed: a built-in name, a .safetensors file written by training, a .pt2, .ts or \
+.onnx file, a folder of transformers, timm:name, torchvision:name, or package.module:factory
     """
     text, suffix = str(spec), Path(spec).suffix.lower()
     _check_pair(mean, std, shape)

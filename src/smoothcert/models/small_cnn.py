@@ -1,7 +1,8 @@
-"""A small convolutional network: three stride-2 convolutions 32-64-128, global average pool, linear."""
+"""Small convolutional networks for pictures of about 30 × 30 pixels."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from torch import nn
@@ -10,7 +11,7 @@ from smoothcert.errors import ModelError
 
 
 def small_cnn(shape: Sequence[int], classes: int, widths: Sequence[int] = (32, 64, 128)) -> nn.Module:
-    """A fresh convolutional network from images of ``shape`` (channels, height, width) to ``classes`` logits.
+    """Three stride-2 convolutions, global average pool, linear: images (channels, height, width) to ``classes`` logits.
 
     >>> import torch
     >>> small_cnn((3, 32, 32), classes=10).eval()(torch.zeros(5, 3, 32, 32)).shape
@@ -24,13 +25,21 @@ def small_cnn(shape: Sequence[int], classes: int, widths: Sequence[int] = (32, 6
 
 
 def tiny_cnn(shape: Sequence[int], classes: int) -> nn.Module:
-    """The same at half the width: a third of the time."""
+    """small_cnn at half the width: half of its time."""
     return small_cnn(shape, classes, (16, 32, 64))
 
 
-def _convolution(before: int, after: int) -> list[nn.Module]:
+def lenet(shape: Sequence[int], classes: int) -> nn.Module:
+    """Two stride-2 convolutions 5 × 5, then linear layers that know where in the picture things are, as in LeNet-5."""
+    check_image("lenet", shape, classes)
+    layers = _convolution(shape[0], 16, 5) + _convolution(16, 32, 5)
+    pixels = math.prod((side + 3) // 4 for side in shape[1:])
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(32 * pixels, 128), nn.ReLU(), nn.Linear(128, classes))
+
+
+def _convolution(before: int, after: int, size: int = 3) -> list[nn.Module]:
     """Halve height and width; the bias is left to the batch norm, which has its own."""
-    convolution = nn.Conv2d(before, after, kernel_size=3, stride=2, padding=1, bias=False)
+    convolution = nn.Conv2d(before, after, kernel_size=size, stride=2, padding=size // 2, bias=False)
     return [convolution, nn.BatchNorm2d(after), nn.ReLU()]
 
 
