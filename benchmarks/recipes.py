@@ -189,7 +189,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="where models and results are kept")
     parser.add_argument("--root", help="where the data sets are; else SMOOTHCERT_DATA")
-    parser.add_argument("--model", default="tiny_cnn", help="default: %(default)s")
+    parser.add_argument("--model", default="lenet", help="default: %(default)s")
     parser.add_argument("--data", default="mnist,cifar10", help="default: %(default)s")
     parser.add_argument(
         "--recipes", default=RECIPES, help="with ; between if they have parameters; default: %(default)s"

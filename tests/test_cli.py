@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 import smoothcert.cli
@@ -217,6 +217,21 @@ class TestJourney:
         assert "'float32' or 'bfloat16'" in notes
         _, notes = cli("train", "--model", "mlp", "--sigma", 0.3, "--limit", 5, "--out", "b", status=2)
         assert "there is no input of class" in notes
+        assert not (folder / "b").exists()
+
+    def test_training_may_start_from_weights(self, cli: Cli, folder: Path) -> None:
+        quick = ("train", "--model", "mlp", "--sigma", 0.3, "--epochs", 1, "--limit", 200)
+        cli(*quick, "--out", "first")
+        still = ("--learning-rate", 1e-12)  # so that the weights at the end are those at the start
+        cli(*quick, *still, "--weights", "first/model.safetensors", "--seed", 1, "--out", "second")
+        first, second = (load_file(folder / name / "model.safetensors") for name in ("first", "second"))
+        assert all(torch.allclose(first[name], second[name], atol=1e-6) for name in first)
+        assert json.loads(read_metadata(folder / "second/model.safetensors")["smoothcert.settings"])["start"] != "seed"
+        _, notes = cli(*quick, *still, "--seed", 1, "--out", "second", status=2)
+        assert 'start was "weights ' in notes
+        assert 'is "seed"' in notes
+        _, notes = cli(*quick, "--model", "lenet", "--weights", "first/model.safetensors", "--out", "b", status=2)
+        assert "does not fit the model" in notes
         assert not (folder / "b").exists()
 
     def test_a_classifier_trained_without_noise(self, cli: Cli, folder: Path) -> None:

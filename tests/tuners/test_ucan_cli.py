@@ -145,5 +145,5 @@ def test_train_with_a_pattern_a_generator_and_its_file(
     command(monkeypatch, capfd, *train, "--out", "mlp")  # a folder of that name is no reason to refuse the network
     for file in ("net.onnx", "joint/model.safetensors", "my.module:network"):
         refused = command(monkeypatch, capfd, *train, "--model", file, "--out", "x", status=2)
-        assert "train builds a network from scratch" in refused
+        assert "train builds the network itself" in refused
     assert not Path("x").exists()

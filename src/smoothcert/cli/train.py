@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -37,6 +38,13 @@ def command(
         str | None,
         typer.Option(
             help="A built-in model; smoothcert models lists them. [default: small_cnn]", rich_help_panel=o.MODEL
+        ),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            help="Weights of the same network to start from: .safetensors, or .pt read safely. [default: drawn from the seed]",
+            rich_help_panel=o.MODEL,
         ),
     ] = None,
     mean: o.Mean = None,
@@ -162,8 +170,8 @@ def _built_in(source: str) -> str:
 
     if source not in MODELS and (Path(source).suffix or Path(source).exists() or ":" in source):
         raise ModelError(
-            f"--model {source}: train builds a network from scratch, and a model from a file or a factory cannot be; give a "
-            "built-in name (smoothcert models), or train your own nn.Module in Python with smoothcert.training.train"
+            f"--model {source}: train builds the network itself, and that of a file or a factory it cannot; give a built-in name "
+            "(smoothcert models), with --weights FILE to start from its weights, or train your own nn.Module in Python with smoothcert.training.train"
         )
     return source
 
@@ -179,6 +187,7 @@ def train_model(settings: Settings, out: Path) -> Path:
         raise DataError(f"{train_data.name} has no labels, so nothing can be trained on it; give data with labels")
     device_of(settings.train.device)
     from smoothcert.cli.ucan import shaped_training
+    from smoothcert.models import fingerprint, load_weights
     from smoothcert.training import BatchReport, EpochReport, TrainSettings, new_model
     from smoothcert.training.batches import held_out
     from smoothcert.training.logs import tensorboard_log
@@ -206,6 +215,10 @@ def train_model(settings: Settings, out: Path) -> Path:
         "mean": settings.model.mean,
         "std": settings.model.std,
     }
+    model = new_model(architecture, plan.seed)
+    if settings.model.weights is not None:
+        load_weights(model, settings.model.weights)
+        plan = replace(plan, start=f"weights {fingerprint(model)[:16]}")
     with progress_bar() as bar:
         task = bar.add_task("train", total=plan.epochs, rate="")
 
@@ -223,7 +236,7 @@ def train_model(settings: Settings, out: Path) -> Path:
                 log(report)
 
         return train(
-            new_model(architecture, plan.seed),
+            model,
             inputs,
             labels,
             plan,

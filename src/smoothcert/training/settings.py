@@ -47,7 +47,8 @@ class TrainSettings:
     ``recipe`` may carry parameters (``consistency:strength=5``). ``data_dependent`` gives each input its own sigma, and
     ``warmup`` is the share of the run before that begins and before the attacks of smoothadv and the radius term of macer are
     at full strength. ``augment`` crops at random from images padded by 4, and ``flip`` mirrors half of them as well (not for
-    digits).
+    digits). ``start`` names the weights that the model comes with, if they are not the seed's own: it is recorded, and a
+    resumed run must share it.
 
     >>> TrainSettings(optimizer="adamm")
     Traceback (most recent call last):
@@ -67,6 +68,7 @@ class TrainSettings:
     flip: bool = False
     precision: str = "float32"
     seed: int = 0
+    start: str = "seed"
     device: str = "cpu"
 
     def __post_init__(self) -> None:
