@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
 import smoothcert.cli
-from smoothcert.models import ARCHITECTURE_KEY, Architecture, read_metadata, save_weights
+from smoothcert.cli import app
+from smoothcert.data import load
+from smoothcert.models import ARCHITECTURE_KEY, Architecture, load_model, read_metadata, save_weights
 from smoothcert.noise import Noise
 from smoothcert.store import open_run
 from smoothcert.tuners.generators import Design, Generator
@@ -110,6 +114,24 @@ def test_certify_says_what_is_wrong(
     given = ("certify", "--model", "dataset/model.safetensors", *QUICK, *arguments, "--out", "run")
     assert words in command(monkeypatch, capfd, *given, status=2)
     assert not Path("run").exists()
+
+
+@pytest.mark.parametrize(
+    "asked", [("pattern", "--pattern", "still.npy"), ("per_input", "--generator", "still.safetensors")]
+)
+def test_predict_under_shaped_noise(folder: Path, asked: tuple[str, ...]) -> None:
+    """Factors of almost nothing leave the network's own answers; under sigma 50 they would drown."""
+    np.save(folder / "still.npy", np.full((28, 28), 1e-9))
+    still = Generator(Design("per_input", SHAPE, least=1e-9, most=2e-9, width=2))
+    save_generator(folder / "still.safetensors", still, Noise("gaussian", 50.0), {})
+    chosen = ["--model", "model.safetensors", "--data", "digits", "--sigma", "50", "--grid", "none", "--limit", "20"]
+    done = CliRunner().invoke(app, ["predict", *chosen, "--json", "--method", *asked], catch_exceptions=False)
+    model, digits = load_model("model.safetensors", shape=SHAPE), load("digits")
+    with torch.no_grad():
+        expected = model(torch.from_numpy(digits.inputs(range(20)))).argmax(1).tolist()
+    assert [row["answer"] for row in json.loads(done.stdout)] == expected
+    plain = CliRunner().invoke(app, ["predict", *chosen, "--json"], catch_exceptions=False)
+    assert [row["answer"] for row in json.loads(plain.stdout)] != expected
 
 
 def test_a_generator_of_another_epoch_is_refused(

@@ -45,6 +45,8 @@ def command(
     grid: o.Grid = None,
     norm: o.Norm = None,
     method: o.Method = None,
+    pattern: o.Pattern = None,
+    generator: o.GeneratorFile = None,
     memory: Annotated[
         str | None,
         typer.Option(
