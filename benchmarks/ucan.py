@@ -53,6 +53,7 @@ def trained(
         generator="per_input" if method.startswith("per_input") else "dataset",
         shift=method.endswith("μ"),
         weight=asked.weight,
+        least=asked.least,
         most=asked.most,
         width=asked.width,
     )
@@ -138,6 +139,7 @@ def main() -> None:
     parser.add_argument("--inputs", type=int, default=500)
     parser.add_argument("--votes", type=int, default=10_000)
     parser.add_argument("--weight", type=float, default=0.1, help="of the volume in the loss")
+    parser.add_argument("--least", type=float, default=0.1, help="smallest factor on sigma")
     parser.add_argument("--most", type=float, default=3.0, help="largest factor on sigma")
     parser.add_argument("--width", type=int, default=16, help="channels of the certification-wise generator")
     parser.add_argument("--seed", type=int, default=0)
