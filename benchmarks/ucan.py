@@ -3,9 +3,10 @@ r"""UCAN against isotropic noise: python benchmarks/ucan.py --root DATA --out FO
 For MNIST at sigma .5 and CIFAR-10 at .25 (or one of them: --data mnist) it trains a CNN (--model) on the mean cross-entropy
 of several noisy copies: --epochs under isotropic noise, and from there as many again under isotropic noise, the patterns l1,
 l2 and linf, a dataset-wise map, and a certification-wise generator without and with a learned shift (μ). It certifies every
-so many-th test input in l2 under the noise trained with, and prints accuracy, ACR and the average proxy radius, each with its label; certification-wise once more after a memory has
-settled every certificate, and attacked by the falsifier through its generator: how many of the frozen certificates the
-deployed classifier breaks, and how near. A training that was stopped goes on; a line that is done is not done again.
+so many-th test input in l2 under the noise trained with, and prints accuracy, ACR and the average proxy radius, each with
+its label; certification-wise once more after a memory has settled every certificate, and attacked by the falsifier through
+its generator: how many of the frozen certificates the deployed classifier breaks, and how near. A training that was stopped
+goes on; a line that is done is not done again.
 """
 
 from __future__ import annotations
@@ -67,14 +68,13 @@ def trained(
     model = new_model(architecture, asked.seed)
     first = out.parent.parent / f"start-{out.name}"
     train(model, inputs, labels, plain, noise=noise, out=first, **given)
-    given["out"] = out
     if method in ("dataset", "per_input", "per_input μ"):
-        path = train_jointly(model, inputs, labels, settings, noise=noise, **given)
+        path = train_jointly(model, inputs, labels, settings, noise=noise, out=out, **given)
         file = path.parent / "generator.safetensors"
         return model.eval(), DatasetWise(file) if method == "dataset" else PerInput(file)
     tuner = Pattern(method.split()[1]) if method.startswith("pattern") else Fixed()
     shaped = tuner.maps(data.shape).on(noise) if isinstance(tuner, Pattern) else noise
-    train(model, inputs, labels, plain, noise=shaped, **given)
+    train(model, inputs, labels, plain, noise=shaped, out=out, **given)
     return model.eval(), tuner
 
 
