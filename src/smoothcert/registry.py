@@ -1,0 +1,251 @@
+"""The one plug-in grammar: ``name:key=value,…`` or ``package.module:Name:key=value,…``, and what a parameter may be.
+
+A plug-in is a frozen dataclass whose fields are its parameters, each declared by ``setting`` with its range and help.
+A registry is the plain dict of a folder (name -> class), joined by what other packages register under its entry point.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, ClassVar, Generic, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from smoothcert.errors import SettingError, look_up
+
+Changes = Literal["method", "number", "nothing"]
+Member = TypeVar("Member")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a parameter may be, what it is for, and what it does to a comparison of two runs.
+
+    changes: a setting that names the *method* is what one compares; one that changes the *number* makes a comparison
+    unfair unless both sides have it; one that changes *nothing* is about where and how fast.
+    """
+
+    help: str = ""
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+    below: float | None = None
+    choices: tuple[str, ...] = ()
+    changes: Changes = "number"
+
+    @property
+    def allowed(self) -> str:
+        """The range in words.
+
+        >>> Setting(above=0, most=1).allowed, Setting(least=1).allowed, Setting(choices=("l1", "l2")).allowed
+        ('a finite number above 0 and at most 1', 'a finite number of at least 1', 'one of l1, l2')
+        """
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
+        ends = [(self.above, "above"), (self.least, "of at least"), (self.below, "below"), (self.most, "at most")]
+        return "a finite number " + " and ".join(f"{word} {end:g}" for end, word in ends if end is not None)
+
+    def holds(self, value: Any) -> bool:
+        """Is this value allowed?"""
+        if self.choices:
+            return value in self.choices
+        ends = (self.least, self.most, self.above, self.below)
+        if value is None or all(end is None for end in ends):
+            return True
+        if not math.isfinite(value):
+            return False
+        least, most, above, below = ends
+        return (
+            (least is None or value >= least)
+            and (most is None or value <= most)
+            and (above is None or value > above)
+            and (below is None or value < below)
+        )
+
+
+def setting(
+    default: Any = MISSING,
+    help: str = "",
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    choices: Sequence[str] = (),
+    changes: Changes = "number",
+) -> Any:
+    """A dataclass field that is a parameter: its default, help and range, declared once and for all."""
+    declared = Setting(help, least, most, above, below, tuple(choices), changes)
+    return dataclasses.field(default=default, metadata={"setting": declared})
+
+
+def setting_of(field: Field[Any]) -> Setting:
+    """What was declared of a field.
+
+    >>> setting_of(dataclasses.fields(dataclasses.make_dataclass("Any", [("steps", int, setting(3, least=1))]))[0]).least
+    1
+    """
+    return cast(Setting, field.metadata.get("setting", Setting()))
+
+
+def check_settings(thing: Any) -> None:
+    """Refuse a dataclass one of whose values is outside what was declared."""
+    for field in dataclasses.fields(thing):
+        value, declared = getattr(thing, field.name), setting_of(field)
+        if not declared.holds(value):
+            raise SettingError(
+                f"{name_of(type(thing))}: {field.name}={value} is outside what it may be; "
+                f"{field.name} must be {declared.allowed}"
+            )
+
+
+class Plugin:
+    """What guests and residents have in common: a name, parameters that are fields, and a text that reads back."""
+
+    name: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def __str__(self) -> str:
+        """The thing as a user would write it: its name, and every parameter after a colon."""
+        values = {field.name: getattr(self, field.name) for field in parameters(type(self)).values()}
+        text = ",".join(f"{name}={written(value)}" for name, value in values.items() if value is not None)
+        return f"{name_of(type(self))}:{text}" if text else name_of(type(self))
+
+
+def name_of(kind: type) -> str:
+    """The name of a registered class, or where another one is to be found: package.module:Name."""
+    own = kind.__dict__.get("name")
+    return own if isinstance(own, str) and own else f"{kind.__module__}:{kind.__qualname__}"
+
+
+def parameters(kind: Any) -> dict[str, Field[Any]]:
+    """The parameters of a plug-in's class by name; none if it is no dataclass."""
+    return {field.name: field for field in dataclasses.fields(kind) if field.init} if _is_dataclass(kind) else {}
+
+
+def written(value: object) -> str:
+    """The shortest text that reads back as the value.
+
+    >>> written(1.5), written(2.0), written(1 / 3), written(True), written("l2")
+    ('1.5', '2', '0.3333333333333333', 'true', 'l2')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        short = f"{value:g}"
+        return short if float(short) == value else repr(value)
+    return str(value)
+
+
+@dataclass(frozen=True)
+class Registry(Generic[Member]):
+    """The members of one kind: built in, registered by other packages (``group``), or named by where they are."""
+
+    kind: str
+    group: str
+    members: Mapping[str, type[Member]]
+    base: type[Member]
+
+    def known(self) -> dict[str, type[Member]]:
+        """Every member by name; what is built in comes first and cannot be replaced."""
+        return {**_registered(self.group), **self.members}
+
+    def find(self, name: str) -> type[Member]:
+        """The class of this name, or at package.module:Name."""
+        if ":" not in name:
+            return look_up(self.kind, name, self.known())
+        module, _, attribute = name.partition(":")
+        try:
+            found = getattr(import_module(module), attribute)
+        except (ImportError, AttributeError) as problem:
+            raise SettingError(
+                f"cannot find the {self.kind} {name!r} ({problem}); write package.module:Name of something importable, "
+                f"or one of {', '.join(self.known())}"
+            ) from problem
+        if not (isinstance(found, type) and issubclass(found, self.base)):
+            raise SettingError(f"{name} is no {self.kind}: it must be a subclass of {name_of(self.base)}")
+        return found
+
+    def make(self, spec: str | Member) -> Member:
+        """The member that a text describes; a member is returned as it is."""
+        if not isinstance(spec, str):
+            if not isinstance(spec, self.base):
+                raise SettingError(f"{spec!r} is no {self.kind}; give its name, or a {name_of(self.base)}")
+            return spec
+        name, text = split_spec(spec)
+        kind = self.find(name)
+        return kind(**self._values(spec, kind, text))
+
+    def _values(self, spec: str, kind: type[Member], text: str) -> dict[str, Any]:
+        """The parameters of a specification, each read as its type."""
+        known, types_ = parameters(kind), get_type_hints(kind) if _is_dataclass(kind) else {}
+        has = f"it has {', '.join(known)}" if known else "it has none"
+        values: dict[str, Any] = {}
+        for part in filter(None, text.split(",")):
+            key, equals, value = part.partition("=")
+            if not equals or key not in known or key in values:
+                what = "is given twice" if key in values else "is no parameter of it" if equals else "is no key=value"
+                raise SettingError(f"{self.kind} {spec!r}: {part!r} {what}; {has}: {usage(kind)}")
+            values[key] = read_value(f"{self.kind} {spec!r}", key, value, types_[key])
+        missing = [n for n, f in known.items() if f.default is f.default_factory is MISSING and n not in values]
+        if missing:
+            raise SettingError(f"{self.kind} {spec!r} lacks {', '.join(missing)}: write {usage(kind)}")
+        return values
+
+
+def split_spec(spec: str) -> tuple[str, str]:
+    """The name of a specification, and its parameters as text.
+
+    >>> split_spec("ancer:steps=60,kappa=1.5"), split_spec("my.laws:Triangle:width=2"), split_spec("my.laws:Triangle")
+    (('ancer', 'steps=60,kappa=1.5'), ('my.laws:Triangle', 'width=2'), ('my.laws:Triangle', ''))
+    """
+    name, _, rest = spec.partition(":")
+    attribute, _, parameters_ = rest.partition(":")
+    if attribute.isidentifier():
+        return f"{name}:{attribute}", parameters_
+    return name, rest
+
+
+def usage(kind: type) -> str:
+    """How a plug-in is written, with its defaults."""
+    values = [f"{n}={'…' if f.default is MISSING else written(f.default)}" for n, f in parameters(kind).items()]
+    return f"{name_of(kind)}:{','.join(values)}" if values else name_of(kind)
+
+
+def read_value(where: str, name: str, text: str, kind: Any) -> Any:
+    """A parameter's text as its type.
+
+    >>> read_value("law", "beta", "1.5", float), read_value("law", "votes", "7", int | None), read_value("", "on", "true", bool)
+    (1.5, 7, True)
+    """
+    if get_origin(kind) in (Union, types.UnionType):
+        kinds = [each for each in get_args(kind) if each is not type(None)]
+        if text == "none" and len(kinds) < len(get_args(kind)):
+            return None
+        kind = next((each for each in (float, int, bool) if each in kinds), str)
+    try:
+        if kind is bool:
+            return {"true": True, "false": False}[text.lower()]
+        if kind in (int, float):
+            return kind(text)
+    except (KeyError, ValueError):
+        expected = {int: "a whole number", float: "a number", bool: "true or false"}[kind]
+        raise SettingError(f"{where}: {name}={text!r} must be {expected}") from None
+    return text
+
+
+@cache
+def _registered(group: str) -> dict[str, Any]:
+    """What installed packages offer under an entry point, imported when it is first looked at."""
+    return {point.name: point.load() for point in entry_points(group=group)}
+
+
+def _is_dataclass(kind: object) -> bool:
+    return isinstance(kind, type) and dataclasses.is_dataclass(kind)
