@@ -8,16 +8,14 @@ from smoothcert.cli.console import output
 
 NAME = "laws"
 EXAMPLE = "smoothcert laws"
-SHOWN = {"generalized_normal": 1.5, "pareto": 3.0}  # a beta for the laws that have no usual one
 
 
 def command() -> None:
     """List the laws of noise, whether they take a sigma, and in which norms a theorem gives the radius."""
-    from smoothcert.laws import LAWS
+    from smoothcert.laws import LAWS, law_named
 
     table = Table(Column("law", no_wrap=True), "sigma or scale", "a theorem in", "what it is")
-    for name, make in LAWS.items():
-        law = make(beta=SHOWN[name]) if name in SHOWN else make()
+    for law in map(law_named, LAWS):
         norms = ", ".join("l∞" if norm == float("inf") else f"l{norm:g}" for norm in law.radii)
         words = (type(law).__doc__ or "").strip().splitlines()[0]
         table.add_row(str(law), "sigma or scale" if law.std else "scale", norms or "–", words)

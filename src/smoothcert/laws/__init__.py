@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from smoothcert.errors import make_named
 from smoothcert.laws.base import Draws, Law, RadiusRule
 from smoothcert.laws.cauchy import Cauchy
 from smoothcert.laws.draws import NumpyDraws
@@ -16,10 +13,11 @@ from smoothcert.laws.laplace import Laplace
 from smoothcert.laws.laplace_gaussian import LaplaceGaussian
 from smoothcert.laws.pareto import Pareto
 from smoothcert.laws.uniform import Uniform
+from smoothcert.registry import Registry
 
 __all__ = ["LAWS", "Draws", "Law", "NumpyDraws", "RadiusRule", "law_named"]
 
-LAWS: dict[str, Callable[..., Law]] = {
+LAWS: dict[str, type[Law]] = {
     "gaussian": Gaussian,
     "laplace": Laplace,
     "uniform": Uniform,
@@ -33,11 +31,9 @@ LAWS: dict[str, Callable[..., Law]] = {
 
 
 def law_named(spec: str | Law) -> Law:
-    """The law written as ``name`` or ``name:parameter=value,…``; a Law is returned as it is.
+    """The law written as ``name`` or ``name:parameter=value,…``, or as ``package.module:Name``; a Law is returned as it is.
 
     >>> str(law_named("laplace")), str(law_named("generalized_normal:beta=1.5"))
     ('laplace', 'generalized_normal:beta=1.5')
     """
-    if isinstance(spec, Law):
-        return spec
-    return make_named("law", spec, LAWS, lambda name: "write name:parameter=number, comma-separated")
+    return Registry("law", "smoothcert.laws", LAWS, Law).make(spec)  # type: ignore[type-abstract]

@@ -10,7 +10,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from smoothcert.errors import SettingError
-from smoothcert.laws.base import written
+from smoothcert.registry import written
 from smoothcert.training.noising import Batch
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from torch import Tensor
 
 from smoothcert.errors import SettingError
-from smoothcert.laws.base import written
 from smoothcert.noise import Noise
+from smoothcert.registry import written
 
 if TYPE_CHECKING:
     from smoothcert.smoother import Smoother

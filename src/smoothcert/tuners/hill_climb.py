@@ -14,9 +14,9 @@ from torch import Tensor
 from smoothcert.errors import SettingError
 from smoothcert.estimators import Plan, Target, estimator_for
 from smoothcert.laws import LAWS, Law, law_named
-from smoothcert.laws.base import written
 from smoothcert.noise import Noise
 from smoothcert.polling import Count
+from smoothcert.registry import written
 from smoothcert.seeds import Stage
 from smoothcert.tuners.base import Tuner
 from smoothcert.votes import Votes

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from smoothcert.errors import MissingExtra, SettingError
-from smoothcert.laws.base import written
 from smoothcert.maths import FloatArray
 from smoothcert.noise import Noise
+from smoothcert.registry import written
 from smoothcert.tuners.base import Tuner
 from smoothcert.tuners.maps import Maps
 
