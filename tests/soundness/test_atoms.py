@@ -18,7 +18,7 @@ def near_zero(batch: Tensor) -> Tensor:
     return torch.stack([~yes, yes], dim=1).float()
 
 
-def certified(law: sc.Law) -> tuple[sc.Certificate, list[int | None]]:
+def certified(law: GeneralizedNormal) -> tuple[sc.Certificate, list[int | None]]:
     """The l1 certificate at the origin, and the answer at l1 distance 0.784 from it."""
     smoother = sc.Smoother(near_zero, sc.Noise(law, 1.0), norm=1, estimator="fixed", estimate=10_000, seed=0)
     [certificate] = smoother.certify(torch.zeros(1, DIM))
