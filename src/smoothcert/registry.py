@@ -116,6 +116,14 @@ class Plugin:
         """All that decides what it does, beside its code: its parameters, or what the files that they name hold."""
         return {name: getattr(self, name) for name in parameters(type(self))}
 
+    @property
+    def title(self) -> str:
+        """The shortest text that makes it: its name, and the parameters that are not their defaults."""
+        known = parameters(type(self))
+        changed = {n: getattr(self, n) for n, field in known.items() if getattr(self, n) != field.default}
+        text = ",".join(f"{name}={written(value)}" for name, value in changed.items())
+        return f"{name_of(type(self))}:{text}" if text else name_of(type(self))
+
     def __str__(self) -> str:
         """The thing as a user would write it: its name, and every parameter after a colon."""
         values = {field.name: getattr(self, field.name) for field in parameters(type(self)).values()}
