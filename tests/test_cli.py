@@ -16,17 +16,20 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import smoothcert.cli
+from smoothcert.attacks import ATTACKS
 from smoothcert.certificates import Soundness
+from smoothcert.data import DATASETS
 from smoothcert.laws import LAWS
 from smoothcert.models import MODELS, read_metadata, small_cnn
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
 from smoothcert.store import RESULTS, SqliteStore
 from smoothcert.testing.records import RECORD
 from smoothcert.training import RECIPES
+from smoothcert.tuners import TUNERS
 
 COMMANDS = (
     *("demo", "train", "certify", "predict", "attack", "report", "explore", "curve", "search", "recertify", "export"),
-    *("import", "cite", "recipes", "models", "laws"),
+    *("import", "cite", "list"),
 )
 
 
@@ -134,7 +137,7 @@ class TestJourney:
         assert "a ⊇ b" in (folder / "both/table-3.csv").read_text()
         assert r"a $\supseteq$ b" in (folder / "both/table-3.tex").read_text()
         wrong = {
-            "another owner: scale 0.25 there": ("predict", "--model", model, "--sigma", 0.5, "--memory", "m.sqlite"),
+            "another owner: scale: 0.25 there": ("predict", "--model", model, "--sigma", 0.5, "--memory", "m.sqlite"),
             "needs a value here": ("predict", *flags, "--memory"),
             "there is no memory at nope": ("predict", *flags, "--memory", "nope"),
             "not convex": ("certify", *flags, *QUICK, "--norm", 0.5, "--memory", "--out", "runs/d"),
@@ -157,9 +160,7 @@ class TestJourney:
             0.25,
             *QUICK,
             "--method",
-            "reuse",
-            "--tuned",
-            "log",
+            "reuse:run=log",
             "--out",
             "b",
         )
@@ -244,7 +245,7 @@ class TestJourney:
             "--norm",
             1,
             "--method",
-            "hill_climb_keep_label",
+            "hill_climb:keep_label=true",
         )
         cli("certify", "--model", "net/model.safetensors", *start, "-n", 200, "--limit", 2, "--out", "r")
         rows = json.loads(cli("report", "r", "--json")[0])
@@ -433,9 +434,19 @@ def test_quiet_when_not_a_terminal(model: Path, folder: Path) -> None:
 
 
 def test_the_lists_hold_every_name(cli: Cli) -> None:
-    for command, names in (("recipes", RECIPES), ("models", MODELS), ("laws", LAWS)):
-        printed, _ = cli(command)
-        assert all(name in printed for name in names), command
+    lists = {
+        "recipes": RECIPES,
+        "models": MODELS,
+        "laws": LAWS,
+        "methods": TUNERS,
+        "attacks": ATTACKS,
+        "data": DATASETS,
+    }
+    for kind, names in lists.items():
+        printed, _ = cli("list", kind)
+        assert all(name in printed for name in names), kind
+        assert [row["name"] for row in json.loads(cli("list", kind, "--json")[0])] == list(names)
+    assert "did you mean 'laws'" in cli("list", "law", status=2)[1]
 
 
 def test_the_help_of_train_holds_every_recipe_in_its_own_words() -> None:

@@ -15,7 +15,7 @@ from smoothcert.laws.pareto import Pareto
 from smoothcert.laws.uniform import Uniform
 from smoothcert.registry import Registry
 
-__all__ = ["LAWS", "Draws", "Law", "NumpyDraws", "RadiusRule", "law_named"]
+__all__ = ["LAWS", "REGISTRY", "Draws", "Law", "NumpyDraws", "RadiusRule", "law_named"]
 
 LAWS: dict[str, type[Law]] = {
     "gaussian": Gaussian,
@@ -29,6 +29,8 @@ LAWS: dict[str, type[Law]] = {
     "exponential_mixture": ExponentialMixture,
 }
 
+REGISTRY: Registry[Law] = Registry("law", "smoothcert.laws", LAWS, Law)  # type: ignore[type-abstract]
+
 
 def law_named(spec: str | Law) -> Law:
     """The law written as ``name`` or ``name:parameter=value,…``, or as ``package.module:Name``; a Law is returned as it is.
@@ -36,4 +38,4 @@ def law_named(spec: str | Law) -> Law:
     >>> str(law_named("laplace")), str(law_named("generalized_normal:beta=1.5"))
     ('laplace', 'generalized_normal:beta=1.5')
     """
-    return Registry("law", "smoothcert.laws", LAWS, Law).make(spec)  # type: ignore[type-abstract]
+    return REGISTRY.make(spec)
