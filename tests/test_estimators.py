@@ -212,7 +212,7 @@ class TestEngine:
         monkeypatch.setattr(Pollster, "_fresh", counted)
         noise = sc.Noise.isotropic("gaussian", 0.5)
         smoother = sc.Smoother(slow, noise, estimator="fixed", estimate=1_000, shared_noise=True, workers=1)
-        smoother.certify(torch.zeros(160, 6))
+        smoother.certify(torch.full((160, 6), 0.3))
         assert len(drawn) < 100, f"{len(drawn)} draws"
 
     def test_a_model_that_breaks_stops_everything(self) -> None:

@@ -36,7 +36,11 @@ def test_estimates_are_kept_and_met_at_their_places(tmp_path: Path, monkeypatch:
     np.testing.assert_allclose(found, [0, 5, 10, 25, 40], atol=1e-9)
     monkeypatch.setattr(ways, "estimate_of", None)  # never asked again
     np.testing.assert_array_equal(asked.radii("laplace", 2, 4)(CHANCES), asked.radii("laplace", 2, 4)(CHANCES))
-    assert len(list(tmp_path.iterdir())) == 1
+    [path] = tmp_path.iterdir()
+    path.write_bytes(path.read_bytes().replace(b"radii", b"radio"))
+    monkeypatch.setattr(ways, "estimate_of", lambda law, norm, dim, p: 7.0)
+    with pytest.warns(UserWarning, match="is damaged"):
+        assert float(asked.radii("laplace", 2, 4)(np.asarray(ndtr([1.0])))[0]) == pytest.approx(7.0)
 
 
 def test_records_read_otherwise_are_estimates(linear_model: nn.Module, tmp_path: Path) -> None:

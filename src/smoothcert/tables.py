@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import zipfile
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,7 +21,7 @@ from scipy.special import ndtr, ndtri
 
 from smoothcert.bracket import LARGEST_P, Engines, check_request
 from smoothcert.errors import SettingError
-from smoothcert.files import keep_arrays
+from smoothcert.files import keep_arrays, kept_arrays
 from smoothcert.laws import Law, law_named
 from smoothcert.maths import FloatArray
 from smoothcert.maths.cells import positive_edges
@@ -208,25 +207,16 @@ def file_name(law: Law, norm: float, dim: int) -> str:
         facts = [np.asarray(function(probe), dtype=float).tolist() for function in functions]
         facts += [np.asarray(rule.radius(chances, 1.0 - chances, dim)).tolist() for rule in law.radii.values()]
     words = f"{law} {float(norm).hex()} {dim} {facts} {sorted(law.radii)}"
-    return f"radius-v{TABLE_VERSION}-{hashlib.sha256(words.encode()).hexdigest()[:32]}.npz"
+    return f"radius-v{TABLE_VERSION}-{hashlib.sha256(words.encode()).hexdigest()[:32]}.arrays"
 
 
 def _read(path: Path) -> RadiusTable | None:
     """The stored table, or None if the file is missing or damaged."""
-    try:
-        # Opened here, since numpy leaves the file open when it turns out not to be one of its own.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            columns = [np.asarray(stored[name], dtype=float) for name in ("nodes", "lower", "upper", "which")]
-            rules = tuple(str(each) for each in stored["rules"])
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+    stored = kept_arrays(path)
+    if stored is None:
         return None
-    nodes, lower, upper, which = columns
-    sizes = {each.shape for each in columns}
-    if len(sizes) != 1 or nodes.ndim != 1 or np.any(np.diff(nodes) <= 0) or np.any(np.diff(lower) < 0):
-        return None
-    if np.any(~(lower <= upper)) or np.any((which < 0) | (which >= len(rules))):
-        return None
-    return RadiusTable(nodes, lower, upper, rules, which)
+    rules = tuple(stored.pop("rules").tolist())
+    return RadiusTable(rules=rules, **stored)
 
 
 def _columns(table: RadiusTable) -> dict[str, ArrayLike]:

@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 
 from smoothcert.bracket import Engines, estimate_of
 from smoothcert.certificates import Soundness
-from smoothcert.files import keep_arrays
+from smoothcert.files import keep_arrays, kept_arrays
 from smoothcert.laws import law_named
 from smoothcert.maths import FloatArray
 from smoothcert.radius import tables
@@ -51,13 +51,12 @@ class Estimates:
     def radii(self, law: str, norm: float, dim: int) -> UnitRadii:
         """The interpolated estimate, computed now or read from the file of an earlier start."""
         places = np.linspace(0.0, float(ndtri(self.largest)), self.number + 1)[1:]
-        path = self.folder / f"{law.replace(':', '-')}-l{norm:g}-{dim}-{self.number}-{self.largest!r}.npz"
-        if path.exists():
-            with np.load(path, allow_pickle=False) as stored:
-                radii = np.asarray(stored["radii"], dtype=float)
-        else:
-            radii = np.array([estimate_of(law_named(law), norm, dim, float(p)) for p in ndtr(places)])
-            keep_arrays(path, {"radii": radii})
+        path = self.folder / f"{law.replace(':', '-')}-l{norm:g}-{dim}-{self.number}-{self.largest!r}.arrays"
+        stored = kept_arrays(path)
+        if stored is None:
+            stored = {"radii": np.array([estimate_of(law_named(law), norm, dim, float(p)) for p in ndtr(places)])}
+            keep_arrays(path, stored)
+        radii = stored["radii"]
         return lambda chances: np.interp(ndtri(chances), np.append(0.0, places), np.append(0.0, radii))
 
 

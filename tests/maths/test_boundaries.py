@@ -201,14 +201,21 @@ def test_a_stored_boundary_is_read_back_as_it_was(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda whole: b"", lambda whole: whole[:200], lambda whole: whole[:300] + whole[301:]]
+    "damage",
+    [
+        lambda whole: b"",
+        lambda whole: whole[:200],
+        lambda whole: whole[:300] + whole[301:],
+        *(lambda whole, at=at: whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :] for at in range(0, 800, 50)),
+    ],
 )
 def test_a_damaged_file_is_ignored_and_rewritten(tmp_path, damage):
     first = BoundaryCache(tmp_path).get(0.9, [100, 200], ALPHA)
     (path,) = tmp_path.iterdir()
     whole = path.read_bytes()
     path.write_bytes(damage(whole))
-    assert same(BoundaryCache(tmp_path).get(0.9, [100, 200], ALPHA), first)
+    with pytest.warns(UserWarning, match="is damaged"):
+        assert same(BoundaryCache(tmp_path).get(0.9, [100, 200], ALPHA), first)
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
     assert same(BoundaryCache(tmp_path).get(0.9, [100, 200], ALPHA), first)
     assert len(path.read_bytes()) == len(whole)
@@ -221,7 +228,8 @@ def test_a_file_about_another_test_is_not_believed(tmp_path):
     wanted = cache.get(0.9, [100, 200], ALPHA)
     for path in tmp_path.iterdir():
         path.write_bytes(other.read_bytes())
-    assert same(BoundaryCache(tmp_path).get(0.9, [100, 200], ALPHA), wanted)
+    with pytest.warns(UserWarning, match="was renamed"):
+        assert same(BoundaryCache(tmp_path).get(0.9, [100, 200], ALPHA), wanted)
 
 
 def test_different_settings_are_different_entries(tmp_path):
@@ -242,7 +250,7 @@ def test_many_writers_at_once_leave_whole_files(tmp_path):
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda key: BoundaryCache(tmp_path).get(*key), settings))
     assert all(same(test, boundary(*key)) for test, key in zip(found, settings, strict=True))
-    assert sorted(each.suffix for each in tmp_path.iterdir()) == [".npz"] * 3
+    assert sorted(each.suffix for each in tmp_path.iterdir()) == [".arrays"] * 3
 
 
 def test_a_shared_boundary_cannot_be_changed():

@@ -8,7 +8,6 @@ For p < p0 crossing is less likely (couple the votes), so the error at p0 is the
 from __future__ import annotations
 
 import hashlib
-import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from smoothcert.errors import SettingError
-from smoothcert.files import keep_arrays
+from smoothcert.files import keep_arrays, kept_arrays
 from smoothcert.maths import IntArray
 from smoothcert.maths.sequential import Walk, check_alpha, check_looks, crossing_probability, late_spending
 
@@ -162,7 +161,7 @@ class BoundaryCache:
         """``boundary(p0, looks, alpha)``, from memory, from the folder, or computed now."""
         times = check_looks(looks)
         words = f"{float(p0).hex()} {float(alpha).hex()} {times.tolist()}"
-        name = f"boundary-v{CACHE_VERSION}-{hashlib.sha256(words.encode()).hexdigest()[:32]}.npz"
+        name = f"boundary-v{CACHE_VERSION}-{hashlib.sha256(words.encode()).hexdigest()[:32]}.arrays"
         if name not in self._known:
             stored = None if self.folder is None else _read(self.folder / name, p0, times, alpha)
             self._known[name] = stored or boundary(p0, times, alpha)
@@ -176,20 +175,12 @@ class BoundaryCache:
 
 
 def _read(path: Path, p0: float, times: IntArray, alpha: float) -> Boundary | None:
-    """The stored boundary, or None if the file is missing, damaged, or about something else."""
-    try:
-        # Opened here, since numpy leaves the file open when it turns out not to be one of its own.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            upper, lower = stored["upper"].astype(np.int64), stored["lower"].astype(np.int64)
-            same = np.array_equal(stored["looks"], times) and stored["settings"].tolist() == [p0, alpha]
-            error = float(stored["error"])
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+    """The stored boundary, or None if the file is missing or damaged."""
+    stored = kept_arrays(path)
+    if stored is None:
         return None
-    if not same or upper.shape != times.shape or lower.shape != times.shape or not error <= alpha:
-        return None
-    return Boundary(p0, times, alpha, upper, lower, error)
+    return Boundary(p0, times, alpha, stored["upper"], stored["lower"], float(stored["error"]))
 
 
 def _columns(test: Boundary) -> dict[str, ArrayLike]:
-    columns = {"looks": test.looks, "upper": test.upper, "lower": test.lower}
-    return columns | {"settings": np.array([test.p0, test.alpha]), "error": np.array(test.error)}
+    return {"upper": test.upper, "lower": test.lower, "error": test.error}
