@@ -13,6 +13,8 @@ from scipy.special import bdtrc
 from smoothcert.certificates import Soundness
 from smoothcert.maths import FloatArray
 
+SHARED_RISK = 0.05
+
 
 @dataclass(frozen=True)
 class Attempt:
@@ -52,6 +54,7 @@ class Finding:
     alpha: float
     attempts: tuple[Attempt, ...]
     offset: FloatArray  # of the worst attempt
+    shared_noise: bool  # were the votes of the certificates those of one another?
 
     @property
     def worst(self) -> Attempt:
@@ -92,13 +95,27 @@ def worst_of(attempts: Sequence[Attempt]) -> Attempt:
     return min(attempts, key=lambda a: (not a.violated, a.gauge if a.violated else a.margin))
 
 
-def allowance(findings: Sequence[Finding]) -> int:
-    """How many of these may be violated by chance: more are, with at most the probability that a single one is.
+def risk(findings: Sequence[Finding]) -> float:
+    """With what probability, at most, more than the allowance are violated although all is sound.
 
-    If their votes are independent the number is binomial.
+    Own noise: the probability that a single one is. Shared noise: 0.05, since all may be wrong at once when one is, and at
+    the smaller probability no number of them would be too many.
+    """
+    shared = any(finding.shared_noise for finding in findings)
+    return SHARED_RISK if shared else max(finding.chance for finding in findings)
+
+
+def allowance(findings: Sequence[Finding]) -> int:
+    """How many of these may be violated by chance: more are, with probability ``risk`` at most.
+
+    Votes on noise of their own are independent, and the number is binomial. With shared noise nothing is known of the
+    dependence but the mean, n·chance, and Markov's inequality holds: P(more than k) <= n·chance/(k + 1).
     """
     if not findings:
         return 0
-    chance = max(finding.chance for finding in findings)
-    above = bdtrc(np.arange(len(findings)), len(findings), chance)  # P(more than k), k = 0, 1, …
-    return int(np.flatnonzero(above <= chance * (1 + 1e-9))[0])
+    number, chance = np.arange(len(findings)), max(finding.chance for finding in findings)
+    if any(finding.shared_noise for finding in findings):
+        above = len(findings) * chance / (number + 1)
+    else:
+        above = bdtrc(number, len(findings), chance)  # P(more than k), k = 0, 1, …
+    return int(np.argmax(np.append(above, 0.0) <= risk(findings) * (1 + 1e-9)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -48,9 +48,8 @@ def attack_run(
     results, if they keep promises. Smoother and data set must be those that were certified.
     """
     with closing(AttackedRun(directory)) as store:
-        check_same(
-            store.facts().get("configuration", {}), smoother.identity | {"data": dataset.fingerprint()}, directory
-        )
+        configuration = store.facts().get("configuration", {})
+        check_same(configuration, smoother.identity | {"data": dataset.fingerprint()}, directory)
         records = [record for record in store.records() if record.label is not None][:limit]
         if not records:
             raise RunError(
@@ -70,7 +69,9 @@ def attack_run(
                     x = torch.from_numpy(dataset.inputs([record.index]))[0]
                     certificate = certificate_of(record, smoother, x, store)
                     finding = check(certificate, smoother, x, record.index, effort, times, opened)
-                    store.keep(words, finding)
+                    # How the certificates were voted on is the run's to say; a run that does not may have shared.
+                    shared = bool(configuration.get("shared_noise", True))
+                    store.keep(words, replace(finding, shared_noise=shared))
                 if progress is not None:
                     progress(number + 1, len(wanted))
         asked = {(times, record.index) for times, record in wanted}
