@@ -237,7 +237,7 @@ class Smoother(nn.Module):
             plan=self.plan,
             law=poll.noise.law,
             center=poll.noise.center_of(poll.x),
-            scale=poll.noise.drawn_scale,
+            scale=poll.noise.scale.cpu().numpy(),
             norm=self.norm,
             soundness=poll.soundness,
             uniform=self.uniform_for(poll.index),

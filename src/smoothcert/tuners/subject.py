@@ -113,7 +113,7 @@ def tuned(
     rows = []
     try:
         for subject, scale in zip(subjects, pool.map(tune, subjects), strict=True):
-            # Rounded to float32, as noise off the grid is drawn: half the bytes in the store.
+            # Rounded to float32: half the bytes in the store.
             rows.append(Noise(start.law, scale.detach().cpu().float(), subject.start.loc, start.grid))
             smoother.tuned(subject.index)
     finally:
