@@ -74,7 +74,9 @@ SHARED = Check(
     "asked four times about one row, twice among copies of itself and twice among other rows",
     "randomness that the rows of a call share, or batch statistics: votes must be independent",
 )
-PLACE = Check("asked about one row in many places of a block", "randomness or answers that belong to a place in the batch")
+PLACE = Check(
+    "asked about one row in many places of a block", "randomness or answers that belong to a place in the batch"
+)
 
 
 @dataclass(frozen=True, eq=False)
