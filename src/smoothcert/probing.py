@@ -26,11 +26,12 @@ ROUNDING = 1e-4  # of a logit's size: float32 networks stay below it, whatever e
 STEPS = 8  # the same for coarser formats, in steps of the format
 CLEAR = 10  # a margin of so many roundings is no matter of rounding
 MOVED = 0.05  # and no more than this share of the votes is, however small their margins
+FAR = 8.0  # times the input and its noise: what replaces rows, so that batch statistics move
 CHANCE = 1e-6  # of a sound random classifier to fail one of its tests
 
 ADVICE = (
-    "Certificates hold for a fixed function of the row only: repair the model, or give check=False (--no-check) for "
-    "certificates that are labelled estimate"
+    "Certificates hold for a fixed function of the row only: repair the model (give workers=1 if it cannot be called by "
+    "several threads at once), or give check=False (--no-check) for certificates that are labelled estimate"
 )
 
 
@@ -51,8 +52,7 @@ class Check:
 TWICE = Check(
     "asked twice about the same block",
     "dropout or another random layer in train mode (own_randomness=True, --own-randomness, if it is meant and every row "
-    "draws its own), state that changes from call to call, or a model that cannot be called by several workers at once "
-    "(then give workers=1)",
+    "draws its own), or state that changes from call to call",
 )
 ORDER = Check(
     "asked with the rows in another order",
@@ -91,15 +91,12 @@ class Answer:
 class Probe:
     """The checks of one classifier on inputs of one shape: four blocks to begin with, and one at the end."""
 
-    def __init__(self, pollster: Pollster, x: Tensor, other: Tensor, noise: Noise, index: int) -> None:
-        self.pollster, self.index = pollster, index
+    def __init__(self, pollster: Pollster, x: Tensor, noise: Noise, index: int) -> None:
+        self.pollster = pollster
         self.calls, self.seconds, self.rounding = 0, 0.0, 0.0
         self._forms: set[str] = set()
-        shape, looks = tuple(x.shape), np.array([pollster.block])
-        self._counts = [
-            Count(index, Stage.PROBE, noise.placer(each.to(pollster.device)), noise, shape, looks, pollster.block)
-            for each in (x, other)
-        ]
+        place, looks = noise.placer(x.to(pollster.device)), np.array([pollster.block])
+        self._count = Count(index, Stage.PROBE, place, noise, tuple(x.shape), looks, pollster.block)
 
     @property
     def facts(self) -> dict[str, float]:
@@ -140,22 +137,26 @@ class Probe:
 
     @torch.inference_mode()
     def _drawn(self, number: int) -> Tensor:
-        """A block of noisy copies: 0 of the first input, 1 of the other."""
-        return self.pollster.copies(self._counts[number], number)
+        """A block of noisy copies of the input."""
+        return self.pollster.copies(self._count, number)
 
     def _places(self) -> tuple[Tensor, Tensor, Tensor]:
         """Another order in which no row keeps its place; and the places of a block in two halves."""
         block = self.pollster.block
-        ring = torch.randperm(block, generator=generator_for(self.pollster.seed, self.index, Stage.PROBE, 2))
+        ring = torch.randperm(block, generator=generator_for(self.pollster.seed, self._count.index, Stage.PROBE, 2))
         order = torch.empty_like(ring)
         order[ring] = ring.roll(1)
         half = max(1, block // 2)
         return order, ring[:half], ring[half:]
 
     def _mixed(self, rows: Tensor, rest: Tensor) -> Tensor:
-        """The block with the rows at ``rest`` replaced by rows of the other input, each of them twice."""
+        """The block with the rows at ``rest`` replaced by copies of another input, each of them twice.
+
+        It lies far on the other side of zero, under more noise: the mean of every coordinate changes its sign, and its
+        spread grows.
+        """
         mixed = rows.clone()
-        mixed[rest] = self._drawn(1)[torch.arange(len(rest)) // 2]
+        mixed[rest] = self._drawn(1)[torch.arange(len(rest)) // 2].add(rows.mean(dim=0).sign()).mul(-FAR)
         return mixed
 
     def _ask_all(self, blocks: Sequence[Tensor]) -> list[Answer]:
@@ -222,7 +223,7 @@ class RandomProbe(Probe):
         self._compare_groups(END, np.stack([self._scores(self.first), self._scores(same.logits)]))
 
     def _copies_of_one(self) -> Tensor:
-        return self._drawn(0)[:1].expand(self.pollster.block, *self._counts[0].shape)
+        return self._drawn(0)[:1].expand(self.pollster.block, *self._count.shape)
 
     def _scores(self, logits: Tensor) -> FloatArray:
         """By how much the label leads, per row."""
@@ -235,7 +236,7 @@ class RandomProbe(Probe):
         from scipy.stats import kruskal
 
         limit, _ = self._allowed()
-        if np.ptp(groups) <= limit * np.abs(groups).max():  # nothing random to see, up to rounding
+        if len(groups) < 2 or np.ptp(groups) <= limit * np.abs(groups).max():  # nothing random to see, up to rounding
             return
         chance = float(kruskal(*groups).pvalue)
         if chance < CHANCE:

@@ -305,9 +305,8 @@ class Smoother(nn.Module):
         shape = tuple(x.shape[1:])
         if not self.check or not len(x) or shape in self.probes:
             return
-        other = next((row for row in x[1:] if not torch.equal(row, x[0])), x[0] + 1)
         kind = RandomProbe if self.own_randomness else Probe
-        probe = kind(self.pollster, x[0], other, self.noise.row(0, shape, len(x)), indices[0])
+        probe = kind(self.pollster, x[0], self.noise.row(0, shape, len(x)), indices[0])
         probe.begin()
         self.probes[shape] = probe
 
