@@ -38,6 +38,7 @@ ORDER = [
     ["noise"],
     ["models"],
     ["polling"],
+    ["probing"],
     ["tuners", "smoother"],  # a tuner is handed the smoother; the smoother knows the base and the fixed tuner
     ["training", "testing"],
     ["run"],
