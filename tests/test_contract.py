@@ -12,7 +12,7 @@ import smoothcert
 ROOT = Path(smoothcert.__file__).parent
 # The order of the walk: a module may import from its own group and from groups before it.
 ORDER = [
-    ["errors", "files", "maths"],
+    ["errors", "files", "maths", "registry"],
     ["laws"],
     ["bracket"],
     ["tables"],
@@ -28,7 +28,7 @@ ORDER = [
     ["shelf"],
     ["memory"],
     ["settling"],
-    ["recertify", "ways"],
+    ["recertify", "ways", "facts"],
     ["metrics"],
     ["report"],
     ["data"],

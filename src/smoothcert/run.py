@@ -141,6 +141,7 @@ def record_poll(
         loc=parameter(poll.noise.loc),
         domain=poll.noise.domain,
         norm=smoother.norm,
+        stopped=smoother.plan.stopped(certificate.bound.trials),
         uniform=smoother.uniform_for(poll.index),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,6 +39,7 @@ def summary(line: Line, radii: Sequence[float]) -> dict[str, Any]:
         "trials": line.facts.get("configuration", {}).get("trials", max(record.trials for record in records)),
         "estimator": line.facts.get("configuration", {}).get("estimator", "unknown"),
         "decided_radii": line.facts.get("configuration", {}).get("radii", []),
+        "stopped": dict(Counter(record.stopped for record in records).most_common()),
         "certificates": sum(record.label is not None for record in records),
         "expected_wrong": curves.expected_wrong(records),
         "invalid_votes": sum(record.estimation_invalid[-1] + record.selection_invalid for record in records),
@@ -76,6 +78,7 @@ def main_sheet(lines: Sequence[Line], radii: Sequence[float]) -> Sheet:
     add("alpha", [f"{row['alpha']:g}" for row in rows])
     add("estimator", [row["estimator"] for row in rows])
     add("N (at most)", [str(row["trials"]) for row in rows])
+    add("votes ended by", ["; ".join(f"{why}: {number}" for why, number in row["stopped"].items()) for row in rows])
     # An upper bound is rounded up.
     add(
         "certificates × alpha: expected wrong",
