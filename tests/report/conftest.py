@@ -67,6 +67,13 @@ def write_run(tmp_path: Path) -> Callable[..., Path]:
             "trials": 1000,
             "estimator": "fixed",
             "radii": [],
+            "tolerance": 0.02,
+            "rivals": "rest",
+            "block": 200,
+            "select": 100,
+            "shared_noise": False,
+            "seed": 0,
+            "dtype": "float32",
             "tuner": "fixed",
             "model": "m" * 64,
         }
