@@ -36,6 +36,7 @@ ORDER = [
     ["noise"],
     ["models"],
     ["polling"],
+    ["echo"],
     ["tuners", "smoother"],  # a tuner is handed the smoother; the smoother knows the base and the fixed tuner
     ["training", "testing"],
     ["run"],

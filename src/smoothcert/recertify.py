@@ -127,4 +127,5 @@ def judge_again(
         norm=norm,
         stopped=record.stopped,
         uniform=record.uniform,
+        echo=None if certificate.label is None else record.echo,
     )

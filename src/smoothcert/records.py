@@ -42,6 +42,7 @@ class Record:
     estimation_invalid: tuple[int, ...]
     stopped: str  # why the votes ended: all were cast, radii were decided, or the radius was known within a tolerance
     uniform: float = 1.0  # the random number of randomized Clopper–Pearson, 1 for every other estimator
+    echo: float | None = None  # how often other inputs get the label under this noise; None if it was not measured
     version: int = VERSION
 
     @property
@@ -95,6 +96,7 @@ def record_of(
     norm: float,
     stopped: str,
     uniform: float = 1.0,
+    echo: float | None = None,
 ) -> Record:
     """The record of one certificate and the votes behind it."""
     region = certificate.region
@@ -123,6 +125,7 @@ def record_of(
         estimation_invalid=tuple(int(n) for n in ballot.estimation.invalid[0]),
         stopped=stopped,
         uniform=uniform,
+        echo=echo,
     )
 
 

@@ -106,6 +106,8 @@ def certify_all(
             show()
 
         smoother.tuned = count_tuned
+        if left:
+            smoother.refer_to(dataset)
         batches = (left[start : start + rows] for start in range(0, len(left), rows))
         for poll in smoother.polls(_loaded(dataset, indices) for indices in batches):
             certificate = smoother.conclude(poll)
@@ -143,6 +145,8 @@ def record_poll(
         norm=smoother.norm,
         stopped=smoother.plan.stopped(certificate.bound.trials),
         uniform=smoother.uniform_for(poll.index),
+        # What a memory answers instead is no answer under this noise.
+        echo=poll.echo if certificate.label == int(poll.ballot.selection.leaders()[0]) else None,
     )
 
 
