@@ -40,6 +40,7 @@ def some(record: Callable[..., Record]) -> Callable[..., list[Record]]:
                 "label": label,
                 "lower": float(draw.beta(9, 1)),
                 "trials": 200 * (1 + index % 5),
+                "echo": None if label is None else 0.5 if index % 8 == 3 else 0.025,
             }
             made.append(record(index, **values | changes))
         return made

@@ -146,6 +146,9 @@ class TestContent:
         assert data["lines"][0]["curves"]["radius"]["y"][0] == 100 * round(certified_accuracy(some(40), [0.0])[0], 4)
         assert data["lines"][0]["columns"]["index"] == list(range(40))
         assert data["lines"][0]["columns"]["seconds"] == 0.25
+        echoing = sorted(one.radius for one in some(40) if one.echo == 0.5 and one.correct)
+        assert data["lines"][0]["curves"]["radius"]["marked"]["x"] == echoing
+        assert data["lines"][0]["columns"]["echo"] == [one.echo for one in some(40)]
         assert len(data["pictures"]["inputs"]) == 40
         assert len(data["pictures"]["maps"]["climb"]) == 40
         assert data["pictures"]["maps"]["fixed"] == {}
