@@ -263,6 +263,7 @@ def test_a_killed_run_gives_the_same_bytes(tmp_path: Path) -> None:
     whole, broken, hits = killed_and_resumed(tmp_path, kills=3)
     assert hits >= 1
     assert len(whole) == 60
+    assert any('"echo":0' in body for body in whole)
     assert whole == broken
 
 
