@@ -30,7 +30,7 @@ ORDER = [
     ["shelf"],
     ["memory"],
     ["settling"],
-    ["recertify", "ways"],
+    ["recertify", "ways", "facts"],
     ["metrics"],
     ["report"],
     ["data"],
@@ -39,6 +39,7 @@ ORDER = [
     ["models"],
     ["polling"],
     ["probing"],
+    ["echo"],
     ["tuners", "smoother"],  # a tuner is handed the smoother; the smoother knows the base and the fixed tuner
     ["training", "testing"],
     ["run"],

@@ -112,6 +112,8 @@ def certify_all(
 
         batches = (left[start : start + rows] for start in range(0, len(left), rows))
         with _told_of(smoother, count_tuned), _probed(smoother, store, settler):
+            if left:
+                smoother.refer_to(dataset)
             for poll in smoother.polls(_loaded(dataset, indices) for indices in batches):
                 certificate = smoother.conclude(poll)
                 if settler is not None:
@@ -172,7 +174,10 @@ def record_poll(
         loc=parameter(poll.noise.loc),
         domain=poll.noise.domain,
         norm=smoother.norm,
+        stopped=smoother.plan.stopped(certificate.bound.trials),
         uniform=smoother.uniform_for(poll.index),
+        # What a memory answers instead is no answer under this noise.
+        echo=poll.echo if certificate.label == int(poll.ballot.selection.leaders()[0]) else None,
     )
 
 

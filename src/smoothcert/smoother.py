@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 from time import perf_counter
@@ -17,14 +17,16 @@ from torch import Tensor, nn
 
 from smoothcert.bounds import Bound, leads, random_answers
 from smoothcert.certificates import Ballot, Certificate, Soundness, conclude, weakest
+from smoothcert.data.base import Dataset
+from smoothcert.echo import NUMBER, VOTES, References, beside, mixed
 from smoothcert.errors import InputError, SettingError, look_up
-from smoothcert.estimators import Plan, Randomized, Rivals, Target, estimator_for
+from smoothcert.estimators import Estimator, Plan, Randomized, Rivals, Target, estimator_for
 from smoothcert.identity import described, identity
 from smoothcert.maths import FloatArray, IntArray
 from smoothcert.memory import Memory
 from smoothcert.models.adapters import as_classifier
 from smoothcert.noise import Noise
-from smoothcert.polling import Count, Pollster, make_fixed
+from smoothcert.polling import Count, Mixed, Pollster, make_fixed
 from smoothcert.probing import Probe, RandomProbe
 from smoothcert.radius import check_norm, proved_radius
 from smoothcert.records import Parameter
@@ -48,6 +50,7 @@ class Poll:
     ballot: Ballot
     soundness: Soundness
     seconds: float  # to choose the noise and to vote
+    echo: float | None = None  # how often references get the label under this noise; None where nobody asked
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +148,7 @@ class Smoother(nn.Module):
         )
         self.check, self.own_randomness = check, own_randomness
         self.probes: dict[tuple[int, ...], Probe] = {}  # by the shape of one input
+        self.references: References | None = None  # what certificates are compared with, of the data set they are of
         self.memory = memory
         if memory is not None:
             memory.bind(norm=self.norm, owner=self.identity)
@@ -166,6 +170,11 @@ class Smoother(nn.Module):
             "device": self.device.type,
             "own_randomness": self.own_randomness,
         }
+
+    def refer_to(self, dataset: Dataset) -> None:
+        """Take references from a data set: they tell a certificate of its inputs from one that any input would get."""
+        make_fixed(self.model)
+        self.references = References.of(dataset, self.pollster, self.noise)
 
     def forward(self, x: Tensor) -> Tensor:
         """Class probabilities averaged over ``forward_draws`` noisy copies, differentiable in x: (batch, classes).
@@ -219,29 +228,28 @@ class Smoother(nn.Module):
         """The votes on each input, in order; new inputs are taken in while hard ones are still being decided."""
         prepared = (item for batch in batches for item in self._prepared(batch))
         first = list(islice(prepared, FIRST_INPUTS))
-        early = list(self.pollster.run(self._count(item, Stage.SELECT, np.array([self.select])) for item in first))
-        self._warn_of_guessing([count.votes() for count in early], [item.truth for item in first])
-        chosen: dict[int, Count] = {count.index: count for count in early}
+        early = self.pollster.run(self._count(item, Stage.SELECT, np.array([self.select])) for item in first)
+        for item, count in zip(first, early, strict=True):
+            item.counts[Stage.SELECT] = count
+        self._warn_of_guessing([item.votes(Stage.SELECT) for item in first], [item.truth for item in first])
         asked: deque[_Item] = deque()
 
         def begin() -> Iterator[Count]:
             for item in chain(first, prepared):
                 asked.append(item)
-                if item.index in chosen:
-                    yield self._estimation(item, chosen[item.index])
-                else:
-                    yield self._count(
-                        item, Stage.SELECT, np.array([self.select]), then=partial(self._next_stage, chosen, item)
-                    )
+                done = item.counts.get(Stage.SELECT)
+                yield self._selection(item) if done is None else self._estimation(item, done)
 
-        for count in self.pollster.run(begin()):
-            item, selection = asked.popleft(), chosen.pop(count.index)
-            seconds = item.seconds + (selection.seconds + count.seconds) / self.pollster.workers
-            yield Poll(
-                item.index, item.x, item.noise, Ballot(selection.votes(), count.votes()), item.soundness, seconds
-            )
+        for _ in self.pollster.run(begin()):
+            yield self._poll(asked.popleft())
         for probe in self.probes.values():
             probe.again()
+
+    def _poll(self, item: _Item) -> Poll:
+        """What was asked about one input, once all of it is counted."""
+        ballot = Ballot(item.votes(Stage.SELECT), item.votes(Stage.ESTIMATE))
+        seconds = item.seconds + sum(count.seconds for count in item.counts.values()) / self.pollster.workers
+        return Poll(item.index, item.x, item.noise, ballot, item.soundness, seconds, item.echo)
 
     def conclude(self, poll: Poll) -> Certificate:
         """The certificate that the votes on one input support."""
@@ -268,22 +276,35 @@ class Smoother(nn.Module):
         stage: Stage,
         looks: IntArray,
         settled: Callable[[Votes], bool] | None = None,
-        then: Callable[[Count], Count] | None = None,
+        then: Callable[[Count], Count | None] | None = None,
     ) -> Count:
         place = item.noise.placer(item.x.to(self.device))
         decided = settled or (lambda votes: False)
         return Count(item.index, stage, place, item.noise, tuple(item.x.shape), looks, self.plan.block, decided, then)
 
-    def _next_stage(self, chosen: dict[int, Count], item: _Item, selection: Count) -> Count:
-        chosen[item.index] = selection
-        return self._estimation(item, selection)
+    def _selection(self, item: _Item) -> Count:
+        """The count that chooses the class."""
+        return self._count(item, Stage.SELECT, np.array([self.select]), then=partial(self._estimation, item))
 
     def _estimation(self, item: _Item, selection: Count) -> Count:
         """The count that bounds the class which the selection chose."""
-        label = int(selection.votes().leaders()[0])
+        item.counts[Stage.SELECT] = selection
+        label = item.leader
         target = Target(item.noise.law, self.norm, item.x.numel(), float(item.noise.scale.min()))
-        judge = estimator_for(self.plan, target)
-        return self._count(item, Stage.ESTIMATE, self.plan.looks, settled=lambda votes: judge.settled(votes, label))
+        judge = estimator_for(self.plan, target, uniform=self.uniform_for(item.index))
+        settled = partial(judge.settled, label=label)
+        return self._count(item, Stage.ESTIMATE, self.plan.looks, settled, then=partial(self._echo, item, judge))
+
+    def _echo(self, item: _Item, judge: Estimator, estimation: Count) -> Count | None:
+        """The count that tells whether references get the same label, unless there is none or nobody to ask."""
+        item.counts[Stage.ESTIMATE] = estimation
+        bound = judge.bound(estimation.votes(), item.leader)
+        if self.references is None or not bound.lower > bound.rival:
+            return None
+        others = beside(self.references, item.x.to(self.device), item.noise, item.index, item.leader, tuning=False)
+        count = mixed(self.pollster, item.noise, others, item.index, NUMBER * VOTES)
+        item.counts[Stage.ECHO] = count
+        return count
 
     def _prepared(self, batch: Batch) -> Iterator[_Item]:
         """Each input with its index and its noise, after all checks."""
@@ -330,6 +351,22 @@ class _Item:
     truth: int | None
     soundness: Soundness
     seconds: float  # its share of the time in which the noise was chosen
+    counts: dict[Stage, Count] = field(default_factory=dict)  # by stage, those that were begun
+
+    def votes(self, stage: Stage) -> Votes:
+        """The votes of one stage."""
+        return self.counts[stage].votes()
+
+    @property
+    def leader(self) -> int:
+        """The class that the selection chose."""
+        return int(self.votes(Stage.SELECT).leaders()[0])
+
+    @property
+    def echo(self) -> float | None:
+        """The share of the votes on references that are for the class; None if there were none."""
+        count = self.counts.get(Stage.ECHO)
+        return float(count.table[:, self.leader].sum() / count.table.sum()) if isinstance(count, Mixed) else None
 
 
 def _parameter_fact(value: Tensor) -> Parameter:
