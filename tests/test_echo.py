@@ -20,7 +20,7 @@ from smoothcert.run import record_poll
 from smoothcert.seeds import Stage, draws_for
 from smoothcert.smoother import Batch
 from smoothcert.store import RESULTS, SqliteStore, open_run
-from smoothcert.tuners import METHODS
+from smoothcert.tuners import tuner_named
 
 
 def records(run: Path) -> list[Record]:
@@ -176,7 +176,7 @@ class TestSameBytes:
     ) -> None:
         def certify(name: str, **settings: object) -> list[str]:
             noise = sc.Noise.isotropic("gaussian", 0.25, grid=1 / 255)
-            tuner = METHODS.make(method)
+            tuner = tuner_named(method)
             workers = settings.pop("workers", 1)
             smoother = sc.Smoother(linear_model, noise, estimate=400, block=64, tuner=tuner, workers=workers)  # type: ignore[arg-type]
             return bodies(sc.certify_all(smoother, images, tmp_path / name, **settings))  # type: ignore[arg-type]
