@@ -18,7 +18,7 @@ Each message says what is wrong, what was got, what is allowed and what to do.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TypeVar
 
 Value = TypeVar("Value")
@@ -80,23 +80,3 @@ def look_up(kind: str, name: str, known: Mapping[str, Value]) -> Value:
     close = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ";"
     raise UnknownName(f"unknown {kind} {name!r}{hint} known: {', '.join(known)}")
-
-
-def make_named(kind: str, spec: str, known: Mapping[str, Callable[..., Value]], advice: Callable[[str], str]) -> Value:
-    """What is written as ``name`` or ``name:parameter=number,…``; ``advice(name)`` says how, where it cannot be read.
-
-    >>> make_named("law", "gaussian:sigma=2", {"gaussian": dict}, str)
-    {'sigma': 2.0}
-    """
-    name, _, rest = spec.partition(":")
-    make = look_up(kind, name, known)
-    try:
-        return make(
-            **{key: float(value) for key, _, value in (part.partition("=") for part in rest.split(",") if part)}
-        )
-    except SettingError:
-        raise
-    except (TypeError, ValueError) as problem:
-        raise SettingError(
-            f"{kind} {spec!r}: cannot read the parameters {rest!r} ({problem}); {advice(name)}"
-        ) from problem

@@ -29,8 +29,7 @@ LAWS: dict[str, type[Law]] = {
     "exponential_mixture": ExponentialMixture,
 }
 
-
-REGISTRY: Registry[Law] = Registry("law", "smoothcert.laws", LAWS, Law)  # type: ignore[type-abstract, arg-type]
+REGISTRY: Registry[Law] = Registry("law", "smoothcert.laws", LAWS, Law)  # type: ignore[type-abstract]
 
 
 def law_named(spec: str | Law) -> Law:
@@ -39,4 +38,4 @@ def law_named(spec: str | Law) -> Law:
     >>> str(law_named("laplace")), str(law_named("generalized_normal:beta=1.5"))
     ('laplace', 'generalized_normal:beta=1.5')
     """
-    return Registry("law", "smoothcert.laws", LAWS, Law).make(spec)  # type: ignore[type-abstract]
+    return REGISTRY.make(spec)

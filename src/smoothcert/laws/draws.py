@@ -16,7 +16,7 @@ class NumpyDraws:
 
     def __init__(self, generator: np.random.Generator, kind: type[np.float32] | type[np.float64] = np.float64) -> None:
         self.generator, self.kind = generator, kind
-        self.step = np.finfo(kind).epsneg  # of the lattice of uniform numbers: 2^-53 in float64
+        self.step = float(np.finfo(kind).epsneg)  # of the lattice of uniform numbers: 2^-53 in float64
 
     def normal(self, shape: tuple[int, ...]) -> Array:
         """Independent standard normal numbers, none of them 0."""

@@ -18,8 +18,8 @@ from smoothcert.laws import Law, NumpyDraws
 from smoothcert.maths import Array, FloatArray
 from smoothcert.noise import Noise
 from smoothcert.seeds import Stage, TorchDraws, draws_for
-from smoothcert.testing.laws import FALSE_ALARM
 
+FALSE_ALARM = 1e-6  # of each check of a correct sampler
 RARE = 10.0 ** -np.arange(4, 10)  # the masses of cells in which hardly a number may fall: around zero, and far out
 
 
@@ -145,7 +145,7 @@ class ExtremeDraws(NumpyDraws):
         return self._among(shape, self.step / 2, largest)
 
     def gamma(self, shape: tuple[int, ...], k: float) -> Array:
-        return self._among(shape, np.finfo(self.kind).smallest_subnormal, float(gammainccinv(k, self.step)))
+        return self._among(shape, float(np.finfo(self.kind).smallest_subnormal), float(gammainccinv(k, self.step)))
 
     def _among(self, shape: tuple[int, ...], *extremes: float) -> Array:
         return self.generator.choice(np.array(extremes, dtype=self.kind), shape)
