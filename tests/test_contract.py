@@ -41,9 +41,10 @@ ORDER = [
     ["probing"],
     ["echo"],
     ["tuners", "smoother"],  # a tuner is handed the smoother; the smoother knows the base and the fixed tuner
-    ["training", "testing"],
+    ["training"],
     ["run"],
     ["attacks"],
+    ["testing"],
     ["explore"],
     ["search"],
     ["config"],

@@ -61,7 +61,7 @@ class TestWhatItMeasures:
         assert smoother.references is not None
         for record in found:
             others = smoother.references.besides(record.index, int(record.label or 0))
-            draws = draws_for(3, record.index, Stage.ECHO, 0, dtype=torch.float32).normal((200, 2))
+            draws = draws_for(3, record.index, Stage.ECHO, 0, dtype=torch.float64).normal((200, 2)).float()
             copies = torch.stack([others[row % NUMBER] + draws[row] for row in range(200)])
             assert record.echo == float((threshold(copies).argmax(dim=1) == record.label).double().mean())
 
