@@ -62,10 +62,12 @@ def application(seen: list[Any]) -> typer.Typer:
         seen.extend([given.over(Settings), out])
 
     @app.command(cls=SettingsCommand)
-    @takes(Settings, "noise.sigma", "votes", without=("votes.radii",), defaults={"votes.trials": 1000})
+    @takes(
+        Settings, "noise.sigma", "votes", without=("votes.radii",), defaults={"votes.trials": 1000, "votes.alpha": 0.2}
+    )
     def guess(given: Given, loud: bool = False) -> None:
         """Guess, on top of what a run kept."""
-        seen.extend([given.over(Settings, {"noise.law": "kept", "noise.sigma": 9}), loud])
+        seen.extend([given.over(Settings, {"noise.law": "kept", "noise.sigma": 9, "votes.alpha": 0.4}), loud])
 
     return app
 
@@ -126,7 +128,8 @@ def test_a_later_source_wins(tmp_path: Path) -> None:
 
 def test_a_command_takes_some_settings_with_defaults_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     settings, loud = run("guess", "--loud")
-    assert (settings.votes.trials, settings.noise.law, settings.noise.sigma, loud) == (1000, "kept", 9.0, True)
+    assert (settings.noise, loud) == (Noise("kept", 9.0), True)
+    assert settings.votes == Votes(1000, alpha=0.4)  # what a run kept wins over the command's own default
     settings, loud = run("guess", "--sigma", "3", "-n", "7", "--set", "engine.workers=2")
     assert (settings.votes.trials, settings.noise.sigma, settings.engine.workers, loud) == (7, 3.0, 2, False)
     shown = help_of("guess", monkeypatch)
