@@ -41,7 +41,7 @@ def command(
     module, _, name = place.partition(":")
     found: Registry[Any] | Mapping[str, Callable[..., Any]] = getattr(import_module(module), name)
     if isinstance(found, Registry):
-        rows = [_member(name, each) for name, each in found.known().items()]
+        rows = [_member(name, found.find(name)) for name in found.names]
     else:
         rows = [_function(name, each, counted=kind == "models") for name, each in found.items()]
     if json:
