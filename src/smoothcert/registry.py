@@ -117,8 +117,6 @@ def check_settings(thing: Any) -> None:
         value, declared = getattr(thing, field.name), setting_of(field)
         if declared.holds(value):
             continue
-        if isinstance(value, str) and not declared.range:
-            look_up(field.name, value, dict.fromkeys(declared.choices))
         where = f"{name_of(type(thing))}: " if isinstance(thing, Plugin) else ""
         raise SettingError(
             f"{where}{field.name}={written(value)} is outside what it may be; {field.name} must be {declared.allowed}"

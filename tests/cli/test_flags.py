@@ -171,7 +171,7 @@ def test_help_follows_from_what_was_declared(monkeypatch: pytest.MonkeyPatch) ->
         (("--sigma", "nan"), "sigma=nan is outside"),
         (("--radii", "1,-2"), "radii=1,-2 is outside"),
         (("--grid", "often"), "grid=often is outside .* one of auto, none or a finite number above 0"),
-        (("--precision", "float23"), "unknown precision 'float23'; did you mean 'float32'?"),
+        (("--precision", "float23"), "precision=float23 is outside .* must be one of float32, bfloat16"),
         (("--set", "noise.sigmaa=1"), r"unknown setting in \[noise\] 'sigmaa'; did you mean 'sigma'?"),
         (("--set", "votes.looks=3"), r"unknown setting in \[votes\] 'looks'"),
         (("--set", "nois.sigma=1"), "unknown section of the settings 'nois'; did you mean 'noise'?"),
