@@ -14,6 +14,7 @@ ROOT = Path(smoothcert.__file__).parent
 ORDER = [
     ["errors", "files", "maths"],
     ["registry"],
+    ["sections"],
     ["identity"],
     ["laws"],
     ["bracket"],
