@@ -190,7 +190,7 @@ class Probe:
         formats = {torch.float32, self.first.dtype, self.pollster.autocast}
         formats |= {value.dtype for value in chain(model.parameters(), model.buffers())}
         step = max(torch.finfo(kind).eps for kind in formats if kind is not None and kind.is_floating_point)
-        return max(ROUNDING, STEPS * step if step > torch.finfo(torch.float32).eps else 0.0), step
+        return max(ROUNDING, STEPS * step), step
 
     @contextmanager
     def _timed(self) -> Iterator[None]:

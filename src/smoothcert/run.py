@@ -92,6 +92,8 @@ def certify_all(
         )
     facts, directory = describe(smoother, dataset), Path(directory)
     smoother.tuner.check(facts)
+    if chosen:
+        smoother.probe(_loaded(dataset, chosen[:1]))  # a classifier that is refused leaves no directory behind
     with _opened_both(smoother, dataset, directory, facts, memory) as (store, settler):
         asked = sorted({*store.facts().get("subset", []), *chosen})
         store.describe(

@@ -308,9 +308,7 @@ class Smoother(nn.Module):
 
     def _prepared(self, batch: Batch) -> Iterator[_Item]:
         """Each input with its index and its noise, after all checks."""
-        x = checked(batch.x)
-        make_fixed(self.model)
-        self._probe(x, batch.indices)
+        x = self.probe(batch)
         began = perf_counter()
         noise = self.tuner.choose(self, x, self.noise, batch.indices)
         each = (perf_counter() - began) / max(len(x), 1)
@@ -321,15 +319,17 @@ class Smoother(nn.Module):
             truth = None if batch.truths is None else batch.truths[position]
             yield _Item(index, x[position], noise.row(position, tuple(x.shape[1:]), len(x)), truth, soundness, each)
 
-    def _probe(self, x: Tensor, indices: Sequence[int]) -> None:
-        """Refuse a model that is no fixed function of its row, before its first vote on inputs of this shape."""
+    def probe(self, batch: Batch) -> Tensor:
+        """The inputs, checked; a model that is no fixed function of its row is refused, once per shape of input."""
+        x = checked(batch.x)
+        make_fixed(self.model)
         shape = tuple(x.shape[1:])
-        if not self.check or not len(x) or shape in self.probes:
-            return
-        kind = RandomProbe if self.own_randomness else Probe
-        probe = kind(self.pollster, x[0], self.noise.row(0, shape, len(x)), indices[0])
-        probe.begin()
-        self.probes[shape] = probe
+        if self.check and len(x) and shape not in self.probes:
+            kind = RandomProbe if self.own_randomness else Probe
+            probe = kind(self.pollster, x[0], self.noise.row(0, shape, len(x)), batch.indices[0])
+            probe.begin()
+            self.probes[shape] = probe
+        return x
 
     def _warn_of_guessing(self, selection: list[Votes], truths: list[int | None]) -> None:
         reason = random_answers(selection, truths) if len(selection) == FIRST_INPUTS else None
