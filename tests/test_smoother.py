@@ -107,6 +107,20 @@ class TestNoise:
         with pytest.raises(InputError, match="off the grid"):
             quantise(((steps + 0.3) / 255).float(), 255)
 
+    def test_grid_points_whose_sums_are_rounded_are_refused(self) -> None:
+        """float32 has no odd numbers beyond 2^24: two inputs would be one to the network, and two to the certificate."""
+        noise = sc.Noise("gaussian", 0.5, grid=1.0)
+        far = torch.full((1, 4), 2.0**24)
+        assert torch.equal(far + 1, far)
+        for x in (far, -far, torch.full((1, 4), 2.0**23 + 1)):
+            with pytest.raises(InputError, match="no longer exact; the limit is 8388608 steps"):
+                smoother(noise=noise).certify(x)
+            with pytest.raises(InputError, match="no longer exact"):
+                noise.center_of(x[0])
+        assert float(
+            noise.copies(torch.tensor([2.0**23 - 9]), 1, draws_for(0, 0, Stage.SELECT, 0, dtype=torch.float64))
+        )
+
     def test_off_the_grid_is_refused(self) -> None:
         noise = sc.Noise.isotropic("gaussian", sigma=0.5, grid=1 / 255)
         with pytest.raises(InputError, match="off the grid of 1/255 by 0.5 steps"):

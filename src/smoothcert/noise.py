@@ -11,15 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smoothcert.errors import InputError, SettingError
+from smoothcert.errors import SettingError
 from smoothcert.laws import Law, law_named
 from smoothcert.maths import FloatArray
+from smoothcert.maths.grid import LARGEST_STEP, certified_point, domain_of, whole_steps
 from smoothcert.seeds import TorchDraws
 
-LARGEST_STEP = 2.0**23
 LARGEST = float(np.finfo(np.float32).max)
 PART = 2**18  # numbers drawn at a time; part of what a key stands for, so it never changes
-OFF_GRID = 1e-3  # in steps of the grid; float32 pixels k/255 are within 2e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +78,7 @@ class Noise:
     @property
     def domain(self) -> str:
         """Where the certificate's perturbations live; goes into every record."""
-        return "reals, float arithmetic" if self.grid is None else f"grid 1/{self.levels}"
+        return domain_of(None if self.grid is None else self.levels)
 
     @property
     def levels(self) -> int:
@@ -138,7 +137,7 @@ class Noise:
         """A function from drawn noise to noisy copies of x in float32, (count, *event), written to its second argument.
 
         On the grid whole numbers below 2^24 add up exactly in float32, and one division follows, so that a copy is a
-        function of the sum alone. Clamping keeps it one when a heavy tail goes beyond.
+        function of the sum alone. Clamping keeps it one when a heavy tail goes beyond; an input that does is refused.
         """
         if self.grid is None:
             return lambda drawn, out: torch.add(drawn, x, out=out)
@@ -158,9 +157,7 @@ class Noise:
 
     def center_of(self, x: Tensor) -> FloatArray:
         """The input as the certificate means it: on the grid, the exact grid point."""
-        if self.grid is None:
-            return x.detach().cpu().double().numpy()
-        return quantise(x, self.levels).cpu().numpy() / self.levels
+        return certified_point(x.detach().cpu().numpy(), self.domain)
 
     def noisy(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """One noisy copy of each input of a batch, differentiable in x; for training and attacks, never for votes."""
@@ -183,15 +180,5 @@ def nearest_on_grid(values: Tensor, levels: int) -> Tensor:
 
 
 def quantise(x: Tensor, levels: int) -> Tensor:
-    """The whole number of grid steps in each coordinate (float64), refusing inputs off the grid."""
-    exact = x.detach().double() * levels
-    steps = exact.round()
-    away = (exact - steps).abs()
-    allowed = (OFF_GRID + exact.abs() * 2**-23).clamp_max(0.25)  # float32 itself is that far from a large grid point
-    if bool((away > allowed).any()):
-        worst = float(away.max())
-        raise InputError(
-            f"an input is off the grid of 1/{levels} by {worst:.3g} steps, and would be certified as another one; "
-            f"quantise it first (x = (x * {levels}).round() / {levels}), or use noise without a grid"
-        )
-    return steps
+    """The whole number of grid steps in each coordinate (float64), refusing inputs off the grid or beyond it."""
+    return torch.from_numpy(whole_steps(x.detach().double().cpu().numpy(), levels)).to(x.device)
