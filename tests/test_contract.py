@@ -14,6 +14,7 @@ ROOT = Path(smoothcert.__file__).parent
 ORDER = [
     ["errors", "files", "maths"],
     ["registry"],
+    ["sections"],
     ["identity"],
     ["laws"],
     ["bracket"],
@@ -38,11 +39,13 @@ ORDER = [
     ["noise"],
     ["models"],
     ["polling"],
+    ["probing"],
     ["echo"],
     ["tuners", "smoother"],  # a tuner is handed the smoother; the smoother knows the base and the fixed tuner
-    ["training", "testing"],
+    ["training"],
     ["run"],
     ["attacks"],
+    ["testing"],
     ["explore"],
     ["search"],
     ["config"],

@@ -20,7 +20,7 @@ from smoothcert.run import record_poll
 from smoothcert.seeds import Stage, draws_for
 from smoothcert.smoother import Batch
 from smoothcert.store import RESULTS, SqliteStore, open_run
-from smoothcert.tuners import METHODS
+from smoothcert.tuners import tuner_named
 
 
 def records(run: Path) -> list[Record]:
@@ -61,7 +61,7 @@ class TestWhatItMeasures:
         assert smoother.references is not None
         for record in found:
             others = smoother.references.besides(record.index, int(record.label or 0))
-            draws = draws_for(3, record.index, Stage.ECHO, 0, dtype=torch.float32).normal((200, 2))
+            draws = draws_for(3, record.index, Stage.ECHO, 0, dtype=torch.float64).normal((200, 2)).float()
             copies = torch.stack([others[row % NUMBER] + draws[row] for row in range(200)])
             assert record.echo == float((threshold(copies).argmax(dim=1) == record.label).double().mean())
 
@@ -176,7 +176,7 @@ class TestSameBytes:
     ) -> None:
         def certify(name: str, **settings: object) -> list[str]:
             noise = sc.Noise.isotropic("gaussian", 0.25, grid=1 / 255)
-            tuner = METHODS.make(method)
+            tuner = tuner_named(method)
             workers = settings.pop("workers", 1)
             smoother = sc.Smoother(linear_model, noise, estimate=400, block=64, tuner=tuner, workers=workers)  # type: ignore[arg-type]
             return bodies(sc.certify_all(smoother, images, tmp_path / name, **settings))  # type: ignore[arg-type]

@@ -127,8 +127,8 @@ class TestWhatTheLogCannotSupport:
         with pytest.raises(RunError, match="recertified_from"):
             certified(linear_model, tmp_path / "again", estimator="fixed", alpha=0.01)
 
-    def test_off_the_grid_the_drawn_scale_is_certified(self, tmp_path: Path) -> None:
-        """Draws are multiplied by the float32 nearest 0.7, which is below it; judged again, the radius is the same."""
+    def test_off_the_grid_the_scale_is_certified_as_it_is(self, tmp_path: Path) -> None:
+        """Draws are multiplied by 0.7 in float64; judged again, the radius is the same."""
         rows = ArrayDataset("rows", np.random.default_rng(0).normal(size=(3, 6)).astype(np.float32))
         noise = sc.Noise("gaussian", 0.7)
         model = nn.Linear(6, 3).eval()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from smoothcert.maths import FloatArray
 from smoothcert.seeds import TorchDraws
 
 LARGEST_STEP = 2.0**23
+LARGEST = float(np.finfo(np.float32).max)
 PART = 2**18  # numbers drawn at a time; part of what a key stands for, so it never changes
 OFF_GRID = 1e-3  # in steps of the grid; float32 pixels k/255 are within 2e-5
 
@@ -33,6 +35,8 @@ class Noise:
     scale: Tensor
     loc: Tensor
     grid: float | None = None
+    # Votes are drawn in float64 and rounded once: float32 sources have atoms and gaps of 1e-7 a coordinate, this 1e-9.
+    sampling_dtype: ClassVar[torch.dtype] = torch.float64
     _prepared: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor, bool]] = field(repr=False, init=False)
 
     def __init__(
@@ -107,15 +111,10 @@ class Noise:
             parts[name] = value
         return Noise(self.law, grid=self.grid, **parts) if self.per_input(len(shape)) else self
 
-    @property
-    def sampling_dtype(self) -> torch.dtype:
-        """float64 on the grid, where the draw is rounded to an integer; float32 otherwise."""
-        return torch.float32 if self.grid is None else torch.float64
-
     def draw(self, count: int, shape: tuple[int, ...], draws: TorchDraws) -> Tensor:
         """The noise of ``count`` copies in float32, before the input is added: what inputs may share.
 
-        On the grid it is a whole number of steps; otherwise loc + scale·z.
+        On the grid it is a whole number of steps; otherwise loc + scale·z, cut off where float32 ends.
         """
         scale, loc, shifted = self._in_steps(draws.device, draws.dtype)
         drawn = torch.empty((count, *shape), device=draws.device)
@@ -123,7 +122,7 @@ class Noise:
         for part in torch.split(drawn, max(1, PART // max(1, math.prod(shape)))):
             z: Tensor = self.law.sample(tuple(part.shape), draws).mul_(scale)
             z = z.add_(loc) if shifted else z
-            part.copy_(z if self.grid is None else z.round_())
+            part.copy_(z.clamp_(-LARGEST, LARGEST) if self.grid is None else z.round_())
         return drawn
 
     def _in_steps(self, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor, bool]:
@@ -156,12 +155,6 @@ class Noise:
         """``count`` noisy copies of one input."""
         drawn = self.draw(count, tuple(x.shape), draws)
         return self.placer(x)(drawn, drawn)
-
-    @property
-    def drawn_scale(self) -> FloatArray:
-        """The scale that the draws are multiplied by: rounded to float32 off the grid, and so certified."""
-        scale = self.scale.cpu()
-        return (scale.float().double() if self.grid is None else scale).numpy()
 
     def center_of(self, x: Tensor) -> FloatArray:
         """The input as the certificate means it: on the grid, the exact grid point."""

@@ -7,8 +7,10 @@ import time
 import warnings
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from operator import attrgetter
 
 import numpy as np
@@ -174,7 +176,7 @@ class Pollster:
     @torch.inference_mode()
     def vote(self, count: Count, number: int) -> IntArray:
         """The tally of one block."""
-        return count.tally(number, self.classify(self._copies(count, number))[: count.rows(number)])
+        return count.tally(number, self.classify(self.copies(count, number))[: count.rows(number)])
 
     def classify(self, copies: Tensor) -> Tensor:
         """The base classifier's logits, in the memory layout and precision that are voted with."""
@@ -184,7 +186,18 @@ class Pollster:
             logits: Tensor = self.classifier(copies)
         return logits
 
-    def _copies(self, count: Count, number: int) -> Tensor:
+    @contextmanager
+    def pool(self) -> Iterator[ThreadPoolExecutor]:
+        """Threads that compute as the workers do: on the CPU one core for each."""
+        on_cpu, before = self.device.type == "cpu", torch.get_num_threads()
+        pool = ThreadPoolExecutor(self.workers, initializer=partial(torch.set_num_threads, 1) if on_cpu else None)
+        try:
+            yield pool
+        finally:
+            pool.shutdown(cancel_futures=True)
+            torch.set_num_threads(before)
+
+    def copies(self, count: Count, number: int) -> Tensor:
         """The block's noisy copies; with shared noise the draws are keyed by block alone and the latest few are kept."""
         if not self.shared_noise:
             drawn = self._fresh(count, number, count.index)
@@ -320,7 +333,10 @@ class Race:
 
 def tally(logits: Tensor) -> IntArray:
     """Votes per class, and in the last place the rows with a NaN, which is the largest of its row."""
-    classes = logits.shape[1]
-    largest, winners = logits.max(dim=1)
-    winners.masked_fill_(largest.isnan(), classes)
-    return torch.bincount(winners, minlength=classes + 1).cpu().numpy()
+    return torch.bincount(winners(logits), minlength=logits.shape[1] + 1).cpu().numpy()
+
+
+def winners(logits: Tensor) -> Tensor:
+    """The class of each row, and the number of classes where there is a NaN."""
+    largest, found = logits.max(dim=1)
+    return found.masked_fill_(largest.isnan(), logits.shape[1])

@@ -92,9 +92,8 @@ def _check_support(voted: Plan, new: Plan) -> None:
 
 
 def scale_of(record: Record, store: SqliteStore) -> FloatArray:
-    """The scale of a record's region: what its draws were multiplied by, which off the grid are float32 numbers."""
-    scale = np.array(record.scale) if isinstance(record.scale, float) else store.get(record.scale)
-    return scale if record.domain.startswith("grid") else scale.astype(np.float32).astype(float)
+    """The scale of a record's region: what its draws were multiplied by."""
+    return np.array(record.scale) if isinstance(record.scale, float) else store.get(record.scale)
 
 
 def judge_again(

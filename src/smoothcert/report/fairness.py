@@ -22,7 +22,7 @@ MEANING = {
     Soundness.MEMORY: "every later query answered through the same memory gets this answer inside the region",
     Soundness.FROZEN: "the noise was chosen for this very input: true of the classifier with that noise, not of the "
     "deployed one",
-    Soundness.ESTIMATE: "a search or a simulation stands where a proof should",
+    Soundness.ESTIMATE: "a search, a simulation or an unchecked classifier stands where a proof should",
     Soundness.IMPORTED: "what the author of a log says; nothing was checked",
 }
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -107,17 +105,10 @@ def tuned(
         Subject(smoother, index, x[at].to(smoother.device), start.row(at, event, len(x)), gap)
         for at, index in enumerate(indices)
     ]
-    on_cpu, before = smoother.device.type == "cpu", torch.get_num_threads()
-    pool = ThreadPoolExecutor(
-        smoother.pollster.workers, initializer=partial(torch.set_num_threads, 1) if on_cpu else None
-    )
     rows = []
-    try:
+    with smoother.pollster.pool() as pool:
         for subject, scale in zip(subjects, pool.map(tune, subjects), strict=True):
-            # Rounded to float32, as noise off the grid is drawn: half the bytes in the store.
+            # Rounded to float32: half the bytes in the store.
             rows.append(Noise(start.law, scale.detach().cpu().float(), subject.start.loc, start.grid))
             smoother.tuned(subject.index)
-    finally:
-        pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(before)
     return Separate(rows, len(event))
