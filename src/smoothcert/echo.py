@@ -16,6 +16,7 @@ from smoothcert.seeds import Stage, entropy_for
 
 POOL = 64  # inputs of the data set that may become references
 NUMBER, VOTES = 8, 25  # references of a certificate, and votes on each
+BOUND, HELP = 0.1, "how often other inputs may be answered the same; 1 switches it off"  # of tuners
 
 
 @dataclass(frozen=True, eq=False)

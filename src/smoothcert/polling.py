@@ -138,6 +138,10 @@ class Mixed(Count):
         """The votes on each input, (inputs, classes + 1); in the last place those that are not a number."""
         return self.seen[-1]
 
+    def share(self, label: int) -> float:
+        """How much of the votes on all of them is for a class."""
+        return float(self.table[:, label].sum() / self.table.sum())
+
 
 @dataclass(frozen=True, eq=False)
 class Pollster:

@@ -366,7 +366,7 @@ class _Item:
     def echo(self) -> float | None:
         """The share of the votes on references that are for the class; None if there were none."""
         count = self.counts.get(Stage.ECHO)
-        return float(count.table[:, self.leader].sum() / count.table.sum()) if isinstance(count, Mixed) else None
+        return count.share(self.leader) if isinstance(count, Mixed) else None
 
 
 def _parameter_fact(value: Tensor) -> Parameter:

@@ -104,6 +104,8 @@ def _answers(smoother: Smoother, dataset: Dataset, chosen: list[int], votes: int
     """A row per input; with a memory, it says who answered."""
     import torch
 
+    if smoother.tuner.reads_input:
+        smoother.refer_to(dataset)
     rows = []
     with progress_bar() as bar:
         for index in bar.track(chosen, description="predict"):

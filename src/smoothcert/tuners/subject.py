@@ -58,9 +58,10 @@ class Subject:
         half = self.draws(phase, step, (number + 1) // 2)
         return torch.cat([half, -half])[:number]
 
-    def logits(self, scale: Tensor, drawn: Tensor) -> Tensor:
-        """The network on noisy copies, off the pixel grid: its rounding has no gradient."""
-        logits: Tensor = self.smoother.model(self.x + self.start.loc.to(drawn) + scale.to(drawn) * drawn)
+    def logits(self, scale: Tensor, drawn: Tensor, at: Tensor | None = None) -> Tensor:
+        """The network on noisy copies of the input, or of others, off the pixel grid: its rounding has no gradient."""
+        x = self.x if at is None else at
+        logits: Tensor = self.smoother.model(x + self.start.loc.to(drawn) + scale.to(drawn) * drawn)
         if scale.requires_grad and torch.is_grad_enabled() and not logits.requires_grad:
             raise ModelError(
                 "the network's answers have no gradient with respect to its input, and tuning needs one; "
@@ -69,9 +70,9 @@ class Subject:
         return logits
 
     @torch.no_grad()
-    def answers(self, scale: Tensor, drawn: Sequence[Tensor]) -> Tensor:
+    def answers(self, scale: Tensor, drawn: Sequence[Tensor], at: Tensor | None = None) -> Tensor:
         """The logits under a scale, block by block, without a gradient."""
-        return torch.cat([self.logits(scale, block) for block in drawn])
+        return torch.cat([self.logits(scale, block, at) for block in drawn])
 
     def promise(self, answers: Tensor, label: int) -> float:
         """The radius at unit scale that the certifying votes would prove if margins went on as in these; 0 if none."""
