@@ -1,5 +1,6 @@
 """Certify from the log: the same as certifying with those settings, or refused."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -48,7 +49,8 @@ def test_all_the_votes_support_any_bound(linear_model: nn.Module, tmp_path: Path
         assert again.estimation[: len(other.estimation)] == other.estimation
         assert again.lower >= other.lower
         if len(other.estimation) == len(again.estimation):
-            assert again == other
+            # The votes on references are cast for certificates alone: one that was an abstention has none.
+            assert again == (other if again.echo is not None else replace(other, echo=None))
 
 
 def test_a_stopped_run_takes_another_alpha(linear_model: nn.Module, tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ SmoothcertError
 ├── SettingError     a setting outside what it may be: sigma, alpha, counts of votes
 │   └── UnknownName  a name that no registry holds; says which one was probably meant
 ├── ModelError       the classifier: wrong output shape, one class only, no such factory
-│   └── WeightsError the weights file: truncated, foreign, of another architecture
+│   ├── WeightsError the weights file: truncated, foreign, of another architecture
+│   └── NotFixed     not one fixed function of its row: it looks at its batch, or changes
 ├── DataError        the data set: missing, checksum, layout, labels
 ├── RunError         the run directory: another configuration, nothing to read
 │   └── StoreError   the file of results: full disk, not a store, a newer version
@@ -45,6 +46,10 @@ class ModelError(SmoothcertError):
 
 class WeightsError(ModelError):
     """The weights file cannot be loaded into the model."""
+
+
+class NotFixed(ModelError):
+    """The classifier is not one fixed function of its row."""
 
 
 class DataError(SmoothcertError):

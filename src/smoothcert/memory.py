@@ -79,6 +79,11 @@ class Memory:
             raise
         return memory
 
+    def void(self, reason: str) -> None:
+        """Never answer from this memory again: the classifier that it belongs to is not one fixed function."""
+        with self._lock, self._file.transaction():
+            self._file.describe({"void": reason})
+
     def close(self) -> None:
         """Let go of the file."""
         self._file.close()
@@ -182,6 +187,9 @@ class Memory:
 
     def _refresh(self) -> None:
         """Rebuild what is known from the file: at first all of it, later what others have added."""
+        reason = self._file.facts().get("void")
+        if reason is not None:
+            raise RunError(f"the memory {self._file.name} is void ({reason}); begin a new one")
         for promise in self._file.after(len(self._shelf)):
             if promise.sequence != len(self._shelf) + 1:
                 raise StoreError(

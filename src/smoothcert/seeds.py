@@ -22,6 +22,8 @@ class Stage(IntEnum):
     PREDICT = 3
     TRAIN = 4
     RANDOMIZE = 5
+    PROBE = 6  # to see whether the classifier is a fixed function of its row
+    ECHO = 7  # to see whether other inputs are answered the same
     ATTACK = 8  # to search for a perturbation
     VERDICT = 9  # to judge the one that was found
 

@@ -151,8 +151,8 @@ class TestKnownAnswers:
         larger, worse = plain.clone(), plain.clone()
         larger[0] = 2.0
         worse[5] = 2.0
-        assert Ancer().best(asked, [plain, worse], 1) is plain
-        assert Ancer().best(asked, [plain, worse, larger], 1) is larger
+        assert Ancer().best(asked, [plain, worse], 1, Ancer().checks(asked)) is plain
+        assert Ancer().best(asked, [plain, worse, larger], 1, Ancer().checks(asked)) is larger
 
     def test_no_noise_above_the_largest(self) -> None:
         """Where the answer is the same whatever is shown, any noise would do: the least scale stops at twice the start."""

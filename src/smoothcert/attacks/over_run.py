@@ -56,6 +56,8 @@ def attack_run(
                 f"{directory} holds no certificates, so there is nothing to attack; certify some inputs first"
             )
         check_projectable(records[0].norm)
+        if smoother.tuner.reads_input:  # the deployed predictor tunes with the references of the run
+            smoother.refer_to(dataset)
         source = memory or (store.path if store.keeps_promises else None)
         check_memory(records, source, directory)
         wanted = [(times, record) for times in multiples for record in records]
