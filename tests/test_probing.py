@@ -178,7 +178,7 @@ class TestNothingIsSettledBeforeTheEnd:
     def test_a_call_whose_model_changed_leaves_no_promise(self) -> None:
         memory = Memory()
         with pytest.raises(NotFixed, match="at the end"):
-            smoother(Turning(9).eval(), memory=memory).certify(X)
+            smoother(Turning(20).eval(), memory=memory).certify(X)
         assert len(memory) == 0
 
     def test_a_model_that_was_trained_on_needs_a_new_smoother(self) -> None:
@@ -278,6 +278,11 @@ def noisy(batch: Tensor) -> Tensor:
     return honest(batch) + torch.randn(len(batch), 2)
 
 
+def rounding_of(rows: int) -> Tensor:
+    """Factors within rounding, another for every place."""
+    return torch.linspace(1, 1 + 1e-5, rows)[:, None]
+
+
 class TestOwnRandomness:
     def test_it_is_refused_unless_asked_for_and_keeps_its_label(self) -> None:
         torch.manual_seed(0)
@@ -309,7 +314,9 @@ class TestOwnRandomness:
             smoother(lambda batch: model(batch) + torch.randn(len(batch), 2), own_randomness=True).certify(X)
 
     @pytest.mark.parametrize(
-        "model", [noisy, honest, lambda batch: noisy(batch).sign()], ids=["noisy", "fixed", "hard"]
+        "model",
+        [noisy, honest, lambda batch: noisy(batch).sign(), lambda batch: honest(batch) * rounding_of(len(batch))],
+        ids=["noisy", "fixed", "hard", "rounded"],
     )
     @pytest.mark.parametrize("block", [200, 7, 1])
     def test_sound_ones_pass(self, model: Callable[[Tensor], Any], block: int) -> None:
