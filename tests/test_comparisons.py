@@ -15,7 +15,7 @@ from smoothcert.metrics.supersets import best_share, certified_region, superset_
 from smoothcert.records import Record
 from smoothcert.report.comparisons import best_of_all, envelopes, supersets
 from smoothcert.report.runs import Line, read_runs
-from smoothcert.store import RESULTS, SqliteStore
+from smoothcert.store import RESULTS, SqliteStore, open_run
 
 GRID = "grid 1/255"
 # Per run and input: scale per coordinate (or one number), radius in units of it, and the label; the truth is 1.
@@ -105,7 +105,8 @@ def test_measures(lines: list[Line]) -> None:
     assert math.isnan(average_certified_proxy_radius([]))
     assert math.isnan(superset_share([]))
     assert math.isnan(best_share([], [lines[0].records], lambda record: record.radius))
-    assert certified_region(lines[0].records[2], np.array(1.0), (2,)) is None
-    region = certified_region(lines[0].records[0], np.array(1.0), (2,))
+    with open_run(lines[0].directory) as store:
+        assert certified_region(lines[0].records[2], (2,), store) is None
+        region = certified_region(lines[0].records[0], (2,), store)
     assert region is not None
     assert region.contains([0.5, 0.0])

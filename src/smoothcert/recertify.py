@@ -13,9 +13,8 @@ from smoothcert.certificates import Ballot, Soundness, conclude
 from smoothcert.errors import SettingError, look_up
 from smoothcert.estimators import ESTIMATORS, Plan, Randomized
 from smoothcert.laws import law_named
-from smoothcert.maths import FloatArray
-from smoothcert.records import Record, record_of
-from smoothcert.store import SqliteStore, check_filled, check_free, new_run, open_run
+from smoothcert.records import Arrays, Record, record_of, scale_of
+from smoothcert.store import check_filled, check_free, new_run, open_run
 from smoothcert.votes import Votes
 
 CHANGEABLE = ("estimator", "alpha", "radii", "tolerance", "rivals")
@@ -85,15 +84,7 @@ def _check_support(old: Plan, new: Plan) -> None:
         )
 
 
-def scale_of(record: Record, store: SqliteStore) -> FloatArray:
-    """The scale of a record's region: what its draws were multiplied by, which off the grid are float32 numbers."""
-    scale = np.array(record.scale) if isinstance(record.scale, float) else store.get(record.scale)
-    return scale if record.domain.startswith("grid") else scale.astype(np.float32).astype(float)
-
-
-def judge_again(
-    record: Record, plan: Plan, shape: Sequence[int], store: SqliteStore, norm: float | None = None
-) -> Record:
+def judge_again(record: Record, plan: Plan, shape: Sequence[int], store: Arrays, norm: float | None = None) -> Record:
     """The record of the same votes by another plan, or in another norm."""
     norm = record.norm if norm is None else norm
     selection = Votes(np.array([[record.selection]]), np.array([[record.selection_invalid]]))

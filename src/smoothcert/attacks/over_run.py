@@ -8,24 +8,19 @@ from contextlib import closing, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
 import torch
 
 import smoothcert
 from smoothcert.attacks.check import Effort, check
-from smoothcert.bounds import Bound
-from smoothcert.certificates import Certificate
 from smoothcert.data.base import Dataset
 from smoothcert.errors import RunError, SettingError
 from smoothcert.findings import Finding
 from smoothcert.identity import differences
 from smoothcert.maths.projections import check_projectable
 from smoothcert.memory import Memory
-from smoothcert.records import Record
-from smoothcert.regions import Region
+from smoothcert.records import Record, certificate_of
 from smoothcert.settling import memory_file
 from smoothcert.smoother import Smoother
-from smoothcert.store import SqliteStore
 from smoothcert.store.attacked import AttackedRun
 
 
@@ -68,23 +63,13 @@ def attack_run(
             for number, (times, record) in enumerate(wanted):
                 if (times, record.index, record.label, record.region_radius * times) not in done:
                     x = torch.from_numpy(dataset.inputs([record.index]))[0]
-                    certificate = certificate_of(record, smoother, x, store)
+                    certificate = certificate_of(record, smoother.noise.center_of(x), store)
                     finding = check(certificate, smoother, x, record.index, effort, times, opened)
                     store.keep(words, finding)
                 if progress is not None:
                     progress(number + 1, len(wanted))
         asked = {(times, record.index) for times, record in wanted}
         return [finding for finding in store.findings(words) if (finding.times, finding.index) in asked]
-
-
-def certificate_of(record: Record, smoother: Smoother, x: torch.Tensor, store: SqliteStore) -> Certificate:
-    """The certificate that a record stands for, at its input."""
-    scale = np.array(record.scale) if isinstance(record.scale, float) else store.get(record.scale)
-    if smoother.noise.grid is None:
-        scale = scale.astype(np.float32).astype(float)  # what the draws were multiplied by
-    region = Region(smoother.noise.center_of(x), scale, record.region_radius, record.norm)
-    bound = Bound(record.lower, record.alpha, record.trials, record.upper)
-    return Certificate(record.label, bound, region, record.soundness, record.rule)
 
 
 def opened_memory(path: Path | str, smoother: Smoother) -> Memory:

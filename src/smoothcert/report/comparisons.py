@@ -13,7 +13,6 @@ from smoothcert.maths.geometry import round_down
 from smoothcert.metrics.curves import counts
 from smoothcert.metrics.score import envelope
 from smoothcert.metrics.supersets import best_share, certified_region, superset_share
-from smoothcert.recertify import scale_of
 from smoothcert.regions import Region
 from smoothcert.report.runs import Line
 from smoothcert.report.sheets import Sheet
@@ -118,4 +117,4 @@ def _regions(line: Line, stores: dict[Path, SqliteStore], indices: set[int]) -> 
     store = stores[line.directory]
     for record in line.records:  # by index, so that two lines go together
         if record.index in indices:
-            yield certified_region(record, scale_of(record, store), line.facts["shape"])
+            yield certified_region(record, line.facts["shape"], store)
