@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,14 @@ from smoothcert.errors import SettingError, look_up
 from smoothcert.estimators import ESTIMATORS, Plan, Randomized
 from smoothcert.laws import law_named
 from smoothcert.records import Arrays, Record, record_of, scale_of
-from smoothcert.store import check_filled, check_free, new_run, open_run
+from smoothcert.store import Place, check_filled, check_free, new_run, open_run
 from smoothcert.votes import Votes
 
 CHANGEABLE = ("estimator", "alpha", "radii", "tolerance", "rivals")
 
 
-def recertify(run: Path | str, out: Path | str, changes: Mapping[str, Any]) -> int:
-    """Judge the stored votes by a changed plan into a new run directory; how many records that makes.
+def recertify(run: Place, out: Place, changes: Mapping[str, Any]) -> int:
+    """Judge the stored votes by a changed plan into a new run; how many records that makes.
 
     ``changes`` may name estimator, alpha, radii, tolerance and rivals. Looks and votes are what they were: a bound
     that needs all the votes of a run that stopped early is refused, since it would be wrong on a stopped sample.

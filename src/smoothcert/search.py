@@ -35,7 +35,7 @@ from smoothcert.radius import check_norm
 from smoothcert.recertify import check_judgeable, judge_again, plan_of
 from smoothcert.records import Record
 from smoothcert.report.figures import COLOURS, STYLE, STYLES, figure_of
-from smoothcert.store import open_run
+from smoothcert.store import Place, open_run
 from smoothcert.ways import Estimates, reread, upper_radii
 
 TABLE, PICTURE = "table.csv", "scores.png"
@@ -196,7 +196,7 @@ def _row(grid: Grid, value: float, scores: Sequence[Score | None], inputs: int, 
     )
 
 
-def at_norm(run: Path, norm: float, indices: Sequence[int]) -> list[Record]:
+def at_norm(run: Place, norm: float, indices: Sequence[int]) -> list[Record]:
     """The records of these inputs of a run as they would be in another norm, from the votes that were kept.
 
     The votes say how probable the class is, whatever the norm; a bound that holds at any stop holds here too.

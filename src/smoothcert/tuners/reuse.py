@@ -15,7 +15,7 @@ from smoothcert.laws import law_named
 from smoothcert.noise import Noise
 from smoothcert.records import value_of
 from smoothcert.registry import setting
-from smoothcert.store import open_run
+from smoothcert.store import ResultStore, open_run
 from smoothcert.tuners.base import Tuner
 from smoothcert.tuners.hill_climb import Separate
 
@@ -33,7 +33,7 @@ class Reuse(Tuner):
     name = "reuse"
     reads_input = True  # as the tuner did that made the run
 
-    run: str | Path = setting(help="the run whose noise is used again")
+    run: str | Path | ResultStore = setting(help="the run whose noise is used again")
 
     def __post_init__(self) -> None:
         if "data" not in self.facts:
