@@ -1,11 +1,12 @@
-"""A store that ends with the program: for trying things out, for tests, and as the shortest complete example."""
+"""A store that ends with the program, for trying things out and for tests; and what it needs for that, for others."""
 
 from __future__ import annotations
 
 import json
 import threading
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -30,27 +31,12 @@ class Tables:
     findings: dict[tuple[str, float, int], str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False)
-class InMemoryStore(ResultStore):
-    """Records, facts and arrays of one run in the memory of this program.
+class TableStore(ResultStore):
+    """A store whose tables are had as a whole, one reader or writer at a time: all the rest follows from them."""
 
-    >>> store = InMemoryStore()
-    >>> store.claim("configuration", {"alpha": 0.001}), store.claim("configuration", {"alpha": 0.01})
-    ({'alpha': 0.001}, {'alpha': 0.001})
-    """
-
-    name = "in_memory"
-    lasting: ClassVar[bool] = False
-
-    label: str | None = setting(None, help="what a report calls the run", changes="nothing")
-    _held: Tables = field(default_factory=Tables, init=False, repr=False)
-    _lock: Any = field(default_factory=threading.RLock, init=False, repr=False)
-
-    @contextmanager
-    def tables(self) -> Iterator[Tables]:
-        """Everything, for one reader or writer at a time."""
-        with self._lock:
-            yield self._held
+    @abstractmethod
+    def tables(self) -> AbstractContextManager[Tables]:
+        """The tables, which nobody else has meanwhile; what was changed in them is kept at the end, unless by an error."""
 
     def facts(self) -> dict[str, Any]:
         with self.tables() as tables:
@@ -110,3 +96,25 @@ class InMemoryStore(ResultStore):
         with self.tables() as tables:
             texts = [text for key, text in sorted(tables.findings.items()) if key[0] == effort]
         return (Finding.from_json(text, self.get) for text in texts)
+
+
+@dataclass(frozen=True, eq=False)
+class InMemoryStore(TableStore):
+    """Records, facts and arrays of one run in the memory of this program.
+
+    >>> store = InMemoryStore()
+    >>> store.claim("configuration", {"alpha": 0.001}), store.claim("configuration", {"alpha": 0.01})
+    ({'alpha': 0.001}, {'alpha': 0.001})
+    """
+
+    name = "in_memory"
+    lasting: ClassVar[bool] = False
+
+    label: str | None = setting(None, help="to tell it from others in a report", changes="nothing")
+    _tables: Tables = field(default_factory=Tables, init=False, repr=False)
+    _lock: Any = field(default_factory=threading.RLock, init=False, repr=False)
+
+    @contextmanager
+    def tables(self) -> Iterator[Tables]:
+        with self._lock:
+            yield self._tables

@@ -130,12 +130,12 @@ class SqliteStore(ResultStore):
             )
         return self._db
 
-    def _rows(self, query: str, *values: object) -> Iterator[tuple[Any, ...]]:
+    def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """What a query finds; nothing is made where there is no file."""
         if not self.begun:
             raise StoreError(f"there is no file of results at {self.file}; certify into that directory first")
         with self._explained():
-            yield from self._db.execute(query, values)
+            return self._db.execute(query, values).fetchall()
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -190,7 +190,7 @@ class SqliteStore(ResultStore):
         return [index for (index,) in self._rows("SELECT idx FROM pictures ORDER BY idx")]
 
     def picture(self, index: int) -> Picture:
-        found = list(self._rows("SELECT shape, low, high, data FROM pictures WHERE idx = ?", index))
+        found = self._rows("SELECT shape, low, high, data FROM pictures WHERE idx = ?", index)
         if not found:
             raise StoreError(f"{self.file} holds no picture of input {index}; the run is incomplete")
         [(shape, low, high, data)] = found
@@ -215,7 +215,7 @@ class SqliteStore(ResultStore):
 
     def findings(self, effort: str) -> Iterator[Finding]:
         query = "SELECT idx, body FROM findings WHERE effort = ? ORDER BY times, idx"
-        for index, body in list(self._rows(query, effort)):
+        for index, body in self._rows(query, effort):
             with self._whole(f"a finding at input {index}"):
                 found = Finding.from_json(body, self.get)
             yield found
@@ -227,8 +227,8 @@ class SqliteStore(ResultStore):
         return None
 
     def _keeps_promises(self) -> bool:
-        made = list(self._rows("SELECT 1 FROM sqlite_master WHERE name = 'memory_promises'"))
-        return bool(made and list(self._rows("SELECT 1 FROM memory_promises LIMIT 1")))
+        made = self._rows("SELECT 1 FROM sqlite_master WHERE name = 'memory_promises'")
+        return bool(made and self._rows("SELECT 1 FROM memory_promises LIMIT 1"))
 
 
 def _unpacked(data: bytes, kind: str, shape: str) -> Any:
