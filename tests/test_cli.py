@@ -22,7 +22,7 @@ from smoothcert.data import DATASETS
 from smoothcert.laws import LAWS
 from smoothcert.models import MODELS, read_metadata, small_cnn
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
-from smoothcert.store import SqliteStore
+from smoothcert.store import STORES, SqliteStore
 from smoothcert.testing.records import RECORD
 from smoothcert.training import RECIPES
 from smoothcert.tuners import TUNERS
@@ -440,6 +440,7 @@ def test_the_lists_hold_every_name(cli: Cli) -> None:
         "laws": LAWS,
         "methods": TUNERS,
         "attacks": ATTACKS,
+        "stores": STORES,
         "data": DATASETS,
     }
     for kind, names in lists.items():

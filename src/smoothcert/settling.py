@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,17 +46,17 @@ def keeper_at(place: Place) -> Path | Keeper:
 def memory_of(
     store: ResultStore, place: Place | None, own: Memory | None, *, norm: float, owner: Mapping[str, Any]
 ) -> Iterator[Memory | None]:
-    """The memory that keeps the certificates of a run: at this place; by default the run's own, else the smoother's.
+    """The memory that keeps the certificates of a run: at this place; by default the run's own, or the one it was settled by.
 
     None if there is none. One that is named and missing must not be made, since it would promise nothing.
     """
-    if place is not None:
-        found: Path | Keeper | None = keeper_at(place)
-        if isinstance(found, Path) and not found.is_file():
-            raise SettingError(f"there is no memory at {place}; give the file that the certificates were settled in")
-    else:
-        found = store.keeper()
-    with nullcontext(own) if found is None else Memory.open(found, norm=norm, owner=owner, create=False) as memory:
+    found = store.keeper() if place is None else keeper_at(place)
+    if isinstance(found, Path) and not found.is_file():
+        raise SettingError(f"there is no memory at {place}; give the file that the certificates were settled in")
+    if found is None:
+        yield own if "memory" in store.facts().get("configuration", {}) else None
+        return
+    with Memory.open(found, norm=norm, owner=owner, create=False) as memory:
         yield memory
 
 

@@ -26,7 +26,8 @@ from smoothcert.report.write import write_report
 from smoothcert.store import InMemoryStore, SqliteStore, directory_of, new_run, open_run, opened, store_of
 from smoothcert.testing.leaks import LocLeak
 from smoothcert.testing.problems import HalfSpace
-from smoothcert.testing.stores import LastingStoreSuite, record_at, texts
+from smoothcert.testing.store_acts import record_at, texts
+from smoothcert.testing.stores import LastingStoreSuite
 from smoothcert.tuners.reuse import Reuse
 
 DATA = ArrayDataset("four", np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32), [0, 1, 0, 1])

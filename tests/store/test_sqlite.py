@@ -12,7 +12,7 @@ import pytest
 
 from smoothcert.errors import StoreError
 from smoothcert.store import RESULTS, SqliteStore, open_run
-from smoothcert.testing.stores import PICTURE, finding_at, record_at
+from smoothcert.testing.store_acts import PICTURE, finding_at, record_at
 
 
 def test_it_is_crash_safe_by_its_settings(tmp_path: Path) -> None:

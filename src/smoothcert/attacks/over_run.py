@@ -38,7 +38,7 @@ def attack_run(
     Done is what the same effort has tried on the same certificate, through the same memory.
 
     The findings depend on the run and the effort only, not on interruptions. memory: its file; by default the run's own,
-    if it keeps promises, else the smoother's. Smoother and data set must be those that were certified.
+    if it keeps promises, else the smoother's, if it settled the run. Smoother and data set must be those that were certified.
     """
     with open_run(run) as store:
         check_same(store.facts().get("configuration", {}), smoother.identity | {"data": dataset.fingerprint()}, run)
