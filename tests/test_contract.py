@@ -14,6 +14,7 @@ ROOT = Path(smoothcert.__file__).parent
 ORDER = [
     ["errors", "files", "maths"],
     ["registry"],
+    ["sections"],
     ["identity"],
     ["laws"],
     ["bracket"],
@@ -32,6 +33,7 @@ ORDER = [
     ["memory"],
     ["settling"],
     ["ways"],
+    ["facts"],
     ["metrics"],
     ["report"],
     ["recertify"],
@@ -40,6 +42,8 @@ ORDER = [
     ["noise"],
     ["models"],
     ["polling"],
+    ["probing"],
+    ["echo"],
     ["tuners", "smoother"],  # a tuner is handed the smoother; the smoother knows the base and the fixed tuner
     ["training"],
     ["run"],

@@ -23,7 +23,8 @@ def recertify(run: Place, out: Place, changes: Mapping[str, Any]) -> int:
     """Judge the stored votes by a changed plan into a new run; how many records that makes.
 
     ``changes`` may name estimator, alpha, radii, tolerance and rivals. Looks and votes are what they were: a bound
-    that needs all the votes of a run that stopped early is refused, since it would be wrong on a stopped sample.
+    that needs all the votes of a run that stopped early is refused, since it would be wrong on a stopped sample. The
+    records keep why their votes stopped, and the configuration the plan that they were cast by (``voted``).
     """
     check_free(out)
     for name in changes:
@@ -32,14 +33,14 @@ def recertify(run: Place, out: Place, changes: Mapping[str, Any]) -> int:
         facts, seconds, records = store.facts(), store.seconds(), list(store.records())
         check_filled(run, records)
         check_judgeable(facts["configuration"], records)
-        old = plan_of(facts["configuration"])
-        new = replace(old, **changes)
-        _check_support(old, new)
+        voted = plan_of(facts["configuration"].get("voted", facts["configuration"]))
+        new = replace(plan_of(facts["configuration"]), **changes)
+        _check_support(voted, new)
         certified = [judge_again(record, new, facts["shape"], store) for record in records]
         parameters = {record.scale for record in records} | {record.loc for record in records}
         arrays = [store.get(address) for address in parameters if isinstance(address, str)]
         pictures = {index: store.picture(index) for index in store.pictured()}
-    configuration = facts["configuration"] | asdict(new) | {"radii": list(new.radii), "recertified_from": str(run)}
+    configuration = {**facts["configuration"], **_plain(new), "recertified_from": str(run), "voted": _plain(voted)}
     with new_run(out) as target:
         target.describe(facts | {"configuration": configuration})
         for array in arrays:
@@ -52,6 +53,11 @@ def plan_of(configuration: Mapping[str, Any]) -> Plan:
     """The plan that a run was made by."""
     values = {field.name: configuration[field.name] for field in fields(Plan)}
     return Plan(**values | {"radii": tuple(values["radii"])})
+
+
+def _plain(plan: Plan) -> dict[str, Any]:
+    """A plan as a configuration holds it."""
+    return asdict(plan) | {"radii": list(plan.radii)}
 
 
 def check_judgeable(configuration: Mapping[str, Any], records: Sequence[Record]) -> None:
@@ -69,15 +75,15 @@ def check_judgeable(configuration: Mapping[str, Any], records: Sequence[Record])
             )
 
 
-def _check_support(old: Plan, new: Plan) -> None:
-    """Refuse what the stored votes cannot prove."""
-    if ESTIMATORS[old.estimator].anytime and not ESTIMATORS[new.estimator].anytime:
+def _check_support(voted: Plan, new: Plan) -> None:
+    """Refuse what votes that were cast by a plan cannot prove."""
+    if ESTIMATORS[voted.estimator].anytime and not ESTIMATORS[new.estimator].anytime:
         able = ", ".join(name for name, kind in ESTIMATORS.items() if kind.anytime)
         raise SettingError(
-            f"these votes stopped when {old.estimator} had seen enough, and {new.estimator} is wrong on a sample that chose when "
+            f"these votes stopped when {voted.estimator} had seen enough, and {new.estimator} is wrong on a sample that chose when "
             f"to stop; use one of {able}, or certify anew with --estimator {new.estimator}"
         )
-    if new.estimator == Randomized.name != old.estimator:
+    if new.estimator == Randomized.name != voted.estimator:
         raise SettingError(
             "randomized needs its random number drawn with the votes, and this run has none; certify anew with --estimator randomized"
         )
@@ -109,5 +115,7 @@ def judge_again(record: Record, plan: Plan, shape: Sequence[int], store: Arrays,
         loc=record.loc,
         domain=record.domain,
         norm=norm,
+        stopped=record.stopped,
         uniform=record.uniform,
+        echo=None if certificate.label is None else record.echo,
     )

@@ -16,7 +16,7 @@ from smoothcert.maths import FloatArray
 from smoothcert.regions import Region
 from smoothcert.votes import Votes
 
-VERSION = 1
+VERSION = 2
 Parameter = float | str  # a number, or the address of an array in the store
 
 
@@ -46,7 +46,9 @@ class Record:
     selection_invalid: int
     estimation: tuple[tuple[int, ...], ...]  # (looks, classes), cumulative
     estimation_invalid: tuple[int, ...]
+    stopped: str  # why the votes ended: all were cast, radii were decided, or the radius was known within a tolerance
     uniform: float = 1.0  # the random number of randomized Clopper–Pearson, 1 for every other estimator
+    echo: float | None = None  # how often other inputs get the label under this noise; None if it was not measured
     version: int = VERSION
 
     @property
@@ -68,9 +70,12 @@ class Record:
     def from_json(cls, text: str) -> Record:
         """The record back, exactly."""
         row = json.loads(text)
-        if row["version"] > VERSION:
+        if row["version"] != VERSION:
+            newer = row["version"] > VERSION
             raise StoreError(
-                f"a record has version {row['version']}; this smoothcert reads up to {VERSION}: install a newer one"
+                f"a record has version {row['version']}, and this smoothcert reads version {VERSION} alone"
+                + ("" if newer else ": older ones do not say why their votes stopped or whether they echo")
+                + (": install a newer one" if newer else "; certify anew into another directory")
             )
         return cls(
             **row
@@ -95,7 +100,9 @@ def record_of(
     loc: Parameter,
     domain: str,
     norm: float,
+    stopped: str,
     uniform: float = 1.0,
+    echo: float | None = None,
 ) -> Record:
     """The record of one certificate and the votes behind it."""
     region = certificate.region
@@ -122,7 +129,9 @@ def record_of(
         selection_invalid=int(ballot.selection.invalid[0, -1]),
         estimation=_row(ballot.estimation),
         estimation_invalid=tuple(int(n) for n in ballot.estimation.invalid[0]),
+        stopped=stopped,
         uniform=uniform,
+        echo=echo,
     )
 
 
@@ -143,9 +152,8 @@ def value_of(parameter: Parameter, store: Arrays) -> FloatArray:
 
 
 def scale_of(record: Record, store: Arrays) -> FloatArray:
-    """The scale of a record's region: what its draws were multiplied by, which off the grid are float32 numbers."""
-    scale = value_of(record.scale, store)
-    return scale if record.domain.startswith("grid") else scale.astype(np.float32).astype(float)
+    """The scale of a record's region: what its draws were multiplied by, in float64 on and off the grid."""
+    return value_of(record.scale, store)
 
 
 def region_of(record: Record, center: FloatArray, store: Arrays) -> Region | None:

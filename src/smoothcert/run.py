@@ -19,14 +19,14 @@ from torch import Tensor
 import smoothcert
 from smoothcert.certificates import Certificate
 from smoothcert.data.base import Dataset
-from smoothcert.errors import RunError, SettingError
+from smoothcert.errors import NotFixed, RunError, SettingError
 from smoothcert.identity import differences, name_for
 from smoothcert.maths.overlap import check_convex
 from smoothcert.memory import Memory
 from smoothcert.records import Parameter, Record, record_of
 from smoothcert.settling import check_kept, keeper_at, same_place
 from smoothcert.smoother import Batch, Poll, Smoother
-from smoothcert.store import Keeper, Place, ResultStore, opened
+from smoothcert.store import VOID, Keeper, Place, ResultStore, check_not_void, opened
 from smoothcert.store.pictures import picture_of
 
 Facts = dict[str, Any]
@@ -52,6 +52,7 @@ def describe(smoother: Smoother, dataset: Dataset) -> Facts:
         "select": smoother.select,
         **json.loads(json.dumps(asdict(smoother.plan))),
         "shared_noise": smoother.pollster.shared_noise,
+        "check": smoother.check,
         "smoothcert": smoothcert.__version__,
         "torch": torch.__version__,
         "numpy": np.__version__,
@@ -80,6 +81,9 @@ def certify_all(
 
     ``memory`` settles every certificate, in the order of the indices: a file of its own, which runs of one classifier
     may share, or the run itself; by default the smoother's own, if it has one.
+
+    The classifier is probed before the first vote of every session and asked again at its end. One that changed meanwhile
+    is refused with NotFixed, and the run, with its memory, is void: nothing reads it any more.
     """
     chosen = list(range(len(dataset)) if indices is None else indices)
     if len(set(chosen)) != len(chosen):
@@ -90,6 +94,8 @@ def certify_all(
         )
     facts = describe(smoother, dataset)
     smoother.tuner.check(facts)
+    if chosen:
+        smoother.probe(_loaded(dataset, chosen[:1]))  # a classifier that is refused leaves no run behind
     with _opened_both(smoother, dataset, store, facts, memory) as (run, settler):
         asked = sorted({*run.facts().get("subset", []), *chosen})
         run.describe(
@@ -108,18 +114,46 @@ def certify_all(
             tuned += 1
             show()
 
-        smoother.tuned = count_tuned
         batches = (left[start : start + rows] for start in range(0, len(left), rows))
-        for poll in smoother.polls(_loaded(dataset, indices) for indices in batches):
-            certificate = smoother.conclude(poll)
-            if settler is not None:
-                center = poll.noise.center_of(poll.x)
-                certificate = settler.settle(certificate, index=poll.index, center=center, run=name_for(facts))
-            record = record_poll(smoother, poll, certificate, dataset.truths([poll.index])[0], run)
-            run.append(record, poll.seconds, picture_of(poll.x.cpu().numpy()))
-            done, votes = done + 1, votes + record.trials + sum(record.selection)
-            show()
+        with _told_of(smoother, count_tuned), _probed(smoother, run, settler):
+            if left:
+                smoother.refer_to(dataset)
+            for poll in smoother.polls(_loaded(dataset, indices) for indices in batches):
+                certificate = smoother.conclude(poll)
+                if settler is not None:
+                    center = poll.noise.center_of(poll.x)
+                    certificate = settler.settle(certificate, index=poll.index, center=center, run=name_for(facts))
+                record = record_poll(smoother, poll, certificate, dataset.truths([poll.index])[0], run)
+                run.append(record, poll.seconds, picture_of(poll.x.cpu().numpy()))
+                done, votes = done + 1, votes + record.trials + sum(record.selection)
+                show()
     return store
+
+
+@contextmanager
+def _told_of(smoother: Smoother, tuned: Callable[[int], None]) -> Iterator[None]:
+    """Be told of every input whose noise was chosen, for the time of one run."""
+    before, smoother.tuned = smoother.tuned, tuned
+    try:
+        yield
+    finally:
+        smoother.tuned = before
+
+
+@contextmanager
+def _probed(smoother: Smoother, store: ResultStore, memory: Memory | None) -> Iterator[None]:
+    """Keep what the probe of the classifier found; if it changed while it voted, the run and its memory are void."""
+    known = store.indices()
+    try:
+        yield
+    except NotFixed as problem:
+        if store.indices() != known:
+            store.describe({VOID: str(problem)})
+            if memory is not None:
+                memory.void(str(problem))
+        raise
+    if smoother.probes:
+        store.describe({"probe": [probe.facts for probe in smoother.probes.values()]})
 
 
 def _loaded(dataset: Dataset, indices: Sequence[int]) -> Batch:
@@ -144,7 +178,10 @@ def record_poll(
         loc=parameter(poll.noise.loc),
         domain=poll.noise.domain,
         norm=smoother.norm,
+        stopped=smoother.plan.stopped(certificate.bound.trials),
         uniform=smoother.uniform_for(poll.index),
+        # What a memory answers instead is no answer under this noise.
+        echo=poll.echo if certificate.label == int(poll.ballot.selection.leaders()[0]) else None,
     )
 
 
@@ -192,6 +229,8 @@ def _opened_both(
 
 def _begin(store: ResultStore, facts: Facts, run: Place) -> None:
     """Make the store that of this configuration, or refuse."""
+    if store.begun:
+        check_not_void(store)
     found = store.claim("configuration", facts)
     if found != facts:
         raise RunError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 from time import perf_counter
@@ -16,15 +16,18 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.bounds import Bound, leads, random_answers
-from smoothcert.certificates import Ballot, Certificate, Soundness, conclude
+from smoothcert.certificates import Ballot, Certificate, Soundness, conclude, weakest
+from smoothcert.data.base import Dataset
+from smoothcert.echo import NUMBER, VOTES, References, beside, mixed
 from smoothcert.errors import InputError, SettingError, look_up
-from smoothcert.estimators import Plan, Randomized, Rivals, Target, estimator_for
+from smoothcert.estimators import Estimator, Plan, Randomized, Rivals, Target, estimator_for
 from smoothcert.identity import described, identity
 from smoothcert.maths import FloatArray, IntArray
 from smoothcert.memory import Memory
 from smoothcert.models.adapters import as_classifier
 from smoothcert.noise import Noise
-from smoothcert.polling import Count, Pollster, make_fixed
+from smoothcert.polling import Count, Mixed, Pollster, make_fixed
+from smoothcert.probing import Probe, RandomProbe
 from smoothcert.radius import check_norm, proved_radius
 from smoothcert.records import Parameter
 from smoothcert.seeds import Stage, draws_for
@@ -47,6 +50,7 @@ class Poll:
     ballot: Ballot
     soundness: Soundness
     seconds: float  # to choose the noise and to vote
+    echo: float | None = None  # how often references get the label under this noise; None where nobody asked
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +72,11 @@ class Smoother(nn.Module):
     callable that must not be called twice at once. No number depends on it. memory: keeps what was promised, for noise
     that is chosen per input; it then belongs to this classifier. identity: your own name for a classifier that cannot be
     known by its value; a new one is due whenever it changes.
+
+    check: before its first vote on inputs of a shape the model is probed for being one fixed function of its row, and after
+    every call of certify asked again; it is refused with NotFixed if it is not. The probe is a test, not a proof: a model
+    made to pass it can still lie. check=False leaves it out, and certificates are labelled estimate. own_randomness: the
+    model draws numbers of its own, independent per row and call; its votes cannot be repeated, so neither can a run.
 
     >>> _ = torch.manual_seed(0)
     >>> smoothed = Smoother(nn.Linear(4, 3).eval(), Noise.isotropic("gaussian", sigma=0.1), estimator="fixed", estimate=2_000)
@@ -101,6 +110,8 @@ class Smoother(nn.Module):
         compiled: bool = False,
         forward_draws: int = 16,
         identity: str | None = None,
+        check: bool = True,
+        own_randomness: bool = False,
     ) -> None:
         super().__init__()
         check_norm(norm)
@@ -135,6 +146,9 @@ class Smoother(nn.Module):
             channels_last=channels_last,
             autocast=look_up("precision", precision, PRECISIONS),
         )
+        self.check, self.own_randomness = check, own_randomness
+        self.probes: dict[tuple[int, ...], Probe] = {}  # by the shape of one input
+        self.references: References | None = None  # what certificates are compared with, of the data set they are of
         self.memory = memory
         if memory is not None:
             memory.bind(norm=self.norm, owner=self.identity)
@@ -154,7 +168,13 @@ class Smoother(nn.Module):
             "dtype": self.precision,
             "compiled": self.compiled,
             "device": self.device.type,
+            "own_randomness": self.own_randomness,
         }
+
+    def refer_to(self, dataset: Dataset) -> None:
+        """Take references from a data set: they tell a certificate of its inputs from one that any input would get."""
+        make_fixed(self.model)
+        self.references = References.of(dataset, self.pollster, self.noise)
 
     def forward(self, x: Tensor) -> Tensor:
         """Class probabilities averaged over ``forward_draws`` noisy copies, differentiable in x: (batch, classes).
@@ -200,35 +220,36 @@ class Smoother(nn.Module):
         The input's index keys its noise: give separate calls separate ranges, or they share draws. A memory settles the
         certificates in the order of the batch.
         """
-        batch = Batch(x, range(first_index, first_index + len(x)))
-        found = ((self.conclude(poll), poll.noise.center_of(poll.x)) for poll in self.polls([batch]))
+        polls = list(self.polls([Batch(x, range(first_index, first_index + len(x)))]))  # all, before any is settled
+        found = ((self.conclude(poll), poll.noise.center_of(poll.x)) for poll in polls)
         return [c if self.memory is None else self.memory.settle(c, center=center) for c, center in found]
 
     def polls(self, batches: Iterable[Batch]) -> Iterator[Poll]:
         """The votes on each input, in order; new inputs are taken in while hard ones are still being decided."""
         prepared = (item for batch in batches for item in self._prepared(batch))
         first = list(islice(prepared, FIRST_INPUTS))
-        early = list(self.pollster.run(self._count(item, Stage.SELECT, np.array([self.select])) for item in first))
-        self._warn_of_guessing([count.votes() for count in early], [item.truth for item in first])
-        chosen: dict[int, Count] = {count.index: count for count in early}
+        early = self.pollster.run(self._count(item, Stage.SELECT, np.array([self.select])) for item in first)
+        for item, count in zip(first, early, strict=True):
+            item.counts[Stage.SELECT] = count
+        self._warn_of_guessing([item.votes(Stage.SELECT) for item in first], [item.truth for item in first])
         asked: deque[_Item] = deque()
 
         def begin() -> Iterator[Count]:
             for item in chain(first, prepared):
                 asked.append(item)
-                if item.index in chosen:
-                    yield self._estimation(item, chosen[item.index])
-                else:
-                    yield self._count(
-                        item, Stage.SELECT, np.array([self.select]), then=partial(self._next_stage, chosen, item)
-                    )
+                done = item.counts.get(Stage.SELECT)
+                yield self._selection(item) if done is None else self._estimation(item, done)
 
-        for count in self.pollster.run(begin()):
-            item, selection = asked.popleft(), chosen.pop(count.index)
-            seconds = item.seconds + (selection.seconds + count.seconds) / self.pollster.workers
-            yield Poll(
-                item.index, item.x, item.noise, Ballot(selection.votes(), count.votes()), item.soundness, seconds
-            )
+        for _ in self.pollster.run(begin()):
+            yield self._poll(asked.popleft())
+        for probe in self.probes.values():
+            probe.again()
+
+    def _poll(self, item: _Item) -> Poll:
+        """What was asked about one input, once all of it is counted."""
+        ballot = Ballot(item.votes(Stage.SELECT), item.votes(Stage.ESTIMATE))
+        seconds = item.seconds + sum(count.seconds for count in item.counts.values()) / self.pollster.workers
+        return Poll(item.index, item.x, item.noise, ballot, item.soundness, seconds, item.echo)
 
     def conclude(self, poll: Poll) -> Certificate:
         """The certificate that the votes on one input support."""
@@ -237,7 +258,7 @@ class Smoother(nn.Module):
             plan=self.plan,
             law=poll.noise.law,
             center=poll.noise.center_of(poll.x),
-            scale=poll.noise.drawn_scale,
+            scale=poll.noise.scale.cpu().numpy(),
             norm=self.norm,
             soundness=poll.soundness,
             uniform=self.uniform_for(poll.index),
@@ -255,35 +276,60 @@ class Smoother(nn.Module):
         stage: Stage,
         looks: IntArray,
         settled: Callable[[Votes], bool] | None = None,
-        then: Callable[[Count], Count] | None = None,
+        then: Callable[[Count], Count | None] | None = None,
     ) -> Count:
         place = item.noise.placer(item.x.to(self.device))
         decided = settled or (lambda votes: False)
         return Count(item.index, stage, place, item.noise, tuple(item.x.shape), looks, self.plan.block, decided, then)
 
-    def _next_stage(self, chosen: dict[int, Count], item: _Item, selection: Count) -> Count:
-        chosen[item.index] = selection
-        return self._estimation(item, selection)
+    def _selection(self, item: _Item) -> Count:
+        """The count that chooses the class."""
+        return self._count(item, Stage.SELECT, np.array([self.select]), then=partial(self._estimation, item))
 
     def _estimation(self, item: _Item, selection: Count) -> Count:
         """The count that bounds the class which the selection chose."""
-        label = int(selection.votes().leaders()[0])
+        item.counts[Stage.SELECT] = selection
+        label = item.leader
         target = Target(item.noise.law, self.norm, item.x.numel(), float(item.noise.scale.min()))
-        judge = estimator_for(self.plan, target)
-        return self._count(item, Stage.ESTIMATE, self.plan.looks, settled=lambda votes: judge.settled(votes, label))
+        judge = estimator_for(self.plan, target, uniform=self.uniform_for(item.index))
+        settled = partial(judge.settled, label=label)
+        return self._count(item, Stage.ESTIMATE, self.plan.looks, settled, then=partial(self._echo, item, judge))
+
+    def _echo(self, item: _Item, judge: Estimator, estimation: Count) -> Count | None:
+        """The count that tells whether references get the same label, unless there is none or nobody to ask."""
+        item.counts[Stage.ESTIMATE] = estimation
+        bound = judge.bound(estimation.votes(), item.leader)
+        if self.references is None or not bound.lower > bound.rival:
+            return None
+        others = beside(self.references, item.x.to(self.device), item.noise, item.index, item.leader, tuning=False)
+        count = mixed(self.pollster, item.noise, others, item.index, NUMBER * VOTES)
+        item.counts[Stage.ECHO] = count
+        return count
 
     def _prepared(self, batch: Batch) -> Iterator[_Item]:
         """Each input with its index and its noise, after all checks."""
-        x = checked(batch.x)
-        make_fixed(self.model)
+        x = self.probe(batch)
         began = perf_counter()
         noise = self.tuner.choose(self, x, self.noise, batch.indices)
         each = (perf_counter() - began) / max(len(x), 1)
         own = self.tuner.reads_input or noise.per_input(x.ndim - 1)
-        soundness = Soundness.FROZEN if own else Soundness.GLOBAL
+        worth = Soundness.FROZEN if own else Soundness.GLOBAL
+        soundness = worth if self.check else weakest([worth, Soundness.ESTIMATE])
         for position, index in enumerate(batch.indices):
             truth = None if batch.truths is None else batch.truths[position]
             yield _Item(index, x[position], noise.row(position, tuple(x.shape[1:]), len(x)), truth, soundness, each)
+
+    def probe(self, batch: Batch) -> Tensor:
+        """The inputs, checked; a model that is no fixed function of its row is refused, once per shape of input."""
+        x = checked(batch.x)
+        make_fixed(self.model)
+        shape = tuple(x.shape[1:])
+        if self.check and len(x) and shape not in self.probes:
+            kind = RandomProbe if self.own_randomness else Probe
+            probe = kind(self.pollster, x[0], self.noise.row(0, shape, len(x)), batch.indices[0])
+            probe.begin()
+            self.probes[shape] = probe
+        return x
 
     def _warn_of_guessing(self, selection: list[Votes], truths: list[int | None]) -> None:
         reason = random_answers(selection, truths) if len(selection) == FIRST_INPUTS else None
@@ -305,6 +351,22 @@ class _Item:
     truth: int | None
     soundness: Soundness
     seconds: float  # its share of the time in which the noise was chosen
+    counts: dict[Stage, Count] = field(default_factory=dict)  # by stage, those that were begun
+
+    def votes(self, stage: Stage) -> Votes:
+        """The votes of one stage."""
+        return self.counts[stage].votes()
+
+    @property
+    def leader(self) -> int:
+        """The class that the selection chose."""
+        return int(self.votes(Stage.SELECT).leaders()[0])
+
+    @property
+    def echo(self) -> float | None:
+        """The share of the votes on references that are for the class; None if there were none."""
+        count = self.counts.get(Stage.ECHO)
+        return count.share(self.leader) if isinstance(count, Mixed) else None
 
 
 def _parameter_fact(value: Tensor) -> Parameter:

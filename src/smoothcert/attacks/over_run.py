@@ -46,6 +46,8 @@ def attack_run(
         if not records:
             raise RunError(f"{run} holds no certificates, so there is nothing to attack; certify some inputs first")
         check_projectable(records[0].norm)
+        if smoother.tuner.reads_input:  # the deployed predictor tunes with the references of the run
+            smoother.refer_to(dataset)
         wanted = [(times, record) for times in multiples for record in records]
         with memory_of(store, memory, smoother.memory, norm=smoother.norm, owner=smoother.identity) as opened:
             check_memory(records, opened, run)

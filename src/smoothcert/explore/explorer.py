@@ -66,6 +66,8 @@ class Explorer:
         self._specimens: OrderedDict[int, Specimen] = OrderedDict()
         self._axes: OrderedDict[tuple[int, str, int], Axes] = OrderedDict()
         self._jobs: OrderedDict[Asked, Job] = OrderedDict()
+        if smoother.tuner.reads_input:
+            self._thread.submit(smoother.refer_to, dataset).result()
         self._held = ExitStack()
         self._memory = self._done(lambda: self._opened_memory(memory))
 

@@ -18,6 +18,7 @@ __all__ = [
     "REGISTRY",
     "RESULTS",
     "STORES",
+    "VOID",
     "InMemoryStore",
     "Keeper",
     "Place",
@@ -25,6 +26,7 @@ __all__ = [
     "SqliteStore",
     "check_filled",
     "check_free",
+    "check_not_void",
     "directory_of",
     "new_run",
     "open_run",
@@ -35,6 +37,7 @@ __all__ = [
 STORES: dict[str, type[ResultStore]] = {"sqlite": SqliteStore, "in_memory": InMemoryStore}
 REGISTRY: Registry[ResultStore] = Registry("store", "smoothcert.stores", STORES, ResultStore)  # type: ignore[type-abstract]
 Place = Path | str | ResultStore
+VOID = "void"  # the fact that says why nothing in a run may be used
 
 
 def store_of(place: Place) -> ResultStore:
@@ -77,7 +80,15 @@ def open_run(run: Place) -> Iterator[ResultStore]:
     with opened(run) as store:
         if not store.begun:
             raise RunError(f"{run} is not a run: it holds no results; give one that smoothcert certify wrote")
+        check_not_void(store)
         yield store
+
+
+def check_not_void(store: ResultStore) -> None:
+    """Refuse a run whose classifier changed while it voted."""
+    reason = store.facts().get(VOID)
+    if reason is not None:
+        raise RunError(f"the run in {directory_of(store) or store} is void ({reason}); certify into a new directory")
 
 
 def check_filled(run: Place, records: Sized) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -60,9 +58,10 @@ class Subject:
         half = self.draws(phase, step, (number + 1) // 2)
         return torch.cat([half, -half])[:number]
 
-    def logits(self, scale: Tensor, drawn: Tensor) -> Tensor:
-        """The network on noisy copies, off the pixel grid: its rounding has no gradient."""
-        logits: Tensor = self.smoother.model(self.x + self.start.loc.to(drawn) + scale.to(drawn) * drawn)
+    def logits(self, scale: Tensor, drawn: Tensor, at: Tensor | None = None) -> Tensor:
+        """The network on noisy copies of the input, or of others, off the pixel grid: its rounding has no gradient."""
+        x = self.x if at is None else at
+        logits: Tensor = self.smoother.model(x + self.start.loc.to(drawn) + scale.to(drawn) * drawn)
         if scale.requires_grad and torch.is_grad_enabled() and not logits.requires_grad:
             raise ModelError(
                 "the network's answers have no gradient with respect to its input, and tuning needs one; "
@@ -71,9 +70,9 @@ class Subject:
         return logits
 
     @torch.no_grad()
-    def answers(self, scale: Tensor, drawn: Sequence[Tensor]) -> Tensor:
+    def answers(self, scale: Tensor, drawn: Sequence[Tensor], at: Tensor | None = None) -> Tensor:
         """The logits under a scale, block by block, without a gradient."""
-        return torch.cat([self.logits(scale, block) for block in drawn])
+        return torch.cat([self.logits(scale, block, at) for block in drawn])
 
     def promise(self, answers: Tensor, label: int) -> float:
         """The radius at unit scale that the certifying votes would prove if margins went on as in these; 0 if none."""
@@ -106,17 +105,10 @@ def tuned(
         Subject(smoother, index, x[at].to(smoother.device), start.row(at, event, len(x)), gap)
         for at, index in enumerate(indices)
     ]
-    on_cpu, before = smoother.device.type == "cpu", torch.get_num_threads()
-    pool = ThreadPoolExecutor(
-        smoother.pollster.workers, initializer=partial(torch.set_num_threads, 1) if on_cpu else None
-    )
     rows = []
-    try:
+    with smoother.pollster.pool() as pool:
         for subject, scale in zip(subjects, pool.map(tune, subjects), strict=True):
-            # Rounded to float32, as noise off the grid is drawn: half the bytes in the store.
+            # Rounded to float32: half the bytes in the store.
             rows.append(Noise(start.law, scale.detach().cpu().float(), subject.start.loc, start.grid))
             smoother.tuned(subject.index)
-    finally:
-        pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(before)
     return Separate(rows, len(event))
