@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from smoothcert.certificates import Ballot, Soundness, conclude
 from smoothcert.errors import SettingError, look_up
 from smoothcert.estimators import ESTIMATORS, Plan, Randomized
+from smoothcert.facts import plan_of
 from smoothcert.laws import law_named
 from smoothcert.records import Arrays, Record, record_of, scale_of
 from smoothcert.store import Place, check_filled, check_free, new_run, open_run
@@ -47,12 +48,6 @@ def recertify(run: Place, out: Place, changes: Mapping[str, Any]) -> int:
             target.put(array)
         target.append_all((record, seconds[record.index], pictures.get(record.index)) for record in certified)
     return len(certified)
-
-
-def plan_of(configuration: Mapping[str, Any]) -> Plan:
-    """The plan that a run was made by."""
-    values = {field.name: configuration[field.name] for field in fields(Plan)}
-    return Plan(**values | {"radii": tuple(values["radii"])})
 
 
 def _plain(plan: Plan) -> dict[str, Any]:

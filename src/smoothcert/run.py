@@ -229,9 +229,8 @@ def _opened_both(
 
 def _begin(store: ResultStore, facts: Facts, run: Place) -> None:
     """Make the store that of this configuration, or refuse."""
-    if store.begun:
-        check_not_void(store)
     found = store.claim("configuration", facts)
+    check_not_void(store)
     if found != facts:
         raise RunError(
             f"{run} holds another configuration ({'; '.join(differences(found, facts))}); "

@@ -24,13 +24,14 @@ from rich.table import Table
 
 from smoothcert.certificates import Soundness
 from smoothcert.errors import RunError, SettingError, look_up
+from smoothcert.facts import plan_of
 from smoothcert.files import write_atomically
 from smoothcert.laws import LAWS, law_named
 from smoothcert.maths.geometry import round_down
 from smoothcert.maths.intervals import lower_bound
 from smoothcert.metrics.score import Score, robustness_score
 from smoothcert.radius import check_norm
-from smoothcert.recertify import check_judgeable, judge_again, plan_of
+from smoothcert.recertify import check_judgeable, judge_again
 from smoothcert.records import Record
 from smoothcert.registry import parameters, written
 from smoothcert.report.figures import COLOURS, STYLE, STYLES, figure_of

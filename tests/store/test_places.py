@@ -23,7 +23,7 @@ from smoothcert.recertify import recertify
 from smoothcert.report.comparisons import supersets
 from smoothcert.report.runs import read_runs
 from smoothcert.report.write import write_report
-from smoothcert.store import InMemoryStore, SqliteStore, directory_of, new_run, open_run, opened, store_of
+from smoothcert.store import VOID, InMemoryStore, SqliteStore, directory_of, new_run, open_run, opened, store_of
 from smoothcert.testing.leaks import LocLeak
 from smoothcert.testing.problems import HalfSpace
 from smoothcert.testing.store_acts import record_at, texts
@@ -123,6 +123,17 @@ def test_a_memory_goes_with_a_store_in_memory(tmp_path: Path) -> None:
     sc.certify_all(smoother(tuner=LocLeak()), DATA, directory, memory=tmp_path / "kept")  # the same place
     assert attack_run(smoother(tuner=LocLeak()), DATA, directory, EFFORT, limit=1)
     directory.close()
+
+
+def test_a_void_run_is_refused_in_any_store() -> None:
+    store = InMemoryStore()
+    sc.certify_all(smoother(), DATA, store, indices=[0])
+    store.describe({VOID: "it changed"})
+    with pytest.raises(RunError, match=r"in_memory is void \(it changed\)"), open_run(store):
+        pass
+    with pytest.raises(RunError, match=r"is void"):
+        sc.certify_all(smoother(), DATA, store)
+    assert store.indices() == {0}
 
 
 def test_a_new_run_needs_an_empty_place(tmp_path: Path) -> None:
