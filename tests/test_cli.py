@@ -22,7 +22,7 @@ from smoothcert.data import DATASETS
 from smoothcert.laws import LAWS
 from smoothcert.models import MODELS, read_metadata, small_cnn
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
-from smoothcert.store import RESULTS, SqliteStore
+from smoothcert.store import STORES, SqliteStore
 from smoothcert.testing.records import RECORD
 from smoothcert.training import RECIPES
 from smoothcert.tuners import TUNERS
@@ -82,7 +82,7 @@ QUICK = ("--limit", 3, "-n", 200, "--block", 50, "--select", 20)
 
 
 def test_a_log_that_cannot_hold_the_label_is_warned_of(cli: Cli, folder: Path) -> None:
-    with SqliteStore(folder / RESULTS, create=True) as store:
+    with SqliteStore(folder) as store:
         for index, (soundness, label) in enumerate([("frozen", 1), ("global", 1), ("frozen", None)]):
             store.append(replace(RECORD, index=index, soundness=Soundness(soundness), label=label), 1.0)
     log, notes = cli("export", ".", "--format", "cohen")
@@ -440,6 +440,7 @@ def test_the_lists_hold_every_name(cli: Cli) -> None:
         "laws": LAWS,
         "methods": TUNERS,
         "attacks": ATTACKS,
+        "stores": STORES,
         "data": DATASETS,
     }
     for kind, names in lists.items():

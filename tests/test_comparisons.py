@@ -15,7 +15,7 @@ from smoothcert.metrics.supersets import best_share, certified_region, superset_
 from smoothcert.records import Record
 from smoothcert.report.comparisons import best_of_all, envelopes, supersets
 from smoothcert.report.runs import Line, read_runs
-from smoothcert.store import RESULTS, SqliteStore
+from smoothcert.store import SqliteStore, open_run
 
 GRID = "grid 1/255"
 # Per run and input: scale per coordinate (or one number), radius in units of it, and the label; the truth is 1.
@@ -30,7 +30,7 @@ def lines_in(*directories: Path) -> list[Line]:
 def written(place: Path, rows: list[tuple[object, float, int | None]], scale: float, **changes: object) -> Path:
     """A run of these certificates, each on its own input of dimension two."""
     place.mkdir()
-    with SqliteStore(place / RESULTS, create=True) as store:
+    with SqliteStore(place) as store:
         facts = {"data": "d", "law": "gaussian", "tuner": "t", "norm": "2.0", "domain": GRID, "alpha": 0.001}
         store.describe({"configuration": facts | {"scale": scale}, "shape": [2]})
         for index, (axes, radius, label) in enumerate(rows):
@@ -106,7 +106,8 @@ def test_measures(lines: list[Line]) -> None:
     assert math.isnan(average_certified_proxy_radius([]))
     assert math.isnan(superset_share([]))
     assert math.isnan(best_share([], [lines[0].records], lambda record: record.radius))
-    assert certified_region(lines[0].records[2], np.array(1.0), (2,)) is None
-    region = certified_region(lines[0].records[0], np.array(1.0), (2,))
+    with open_run(lines[0].place) as store:
+        assert certified_region(lines[0].records[2], (2,), store) is None
+        region = certified_region(lines[0].records[0], (2,), store)
     assert region is not None
     assert region.contains([0.5, 0.0])

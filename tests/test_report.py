@@ -23,7 +23,7 @@ from smoothcert.report.figures import draw_all, hollow, steps
 from smoothcert.report.runs import Line, read_runs
 from smoothcert.report.sheets import to_rich
 from smoothcert.report.tables import main_sheet, summary
-from smoothcert.store import RESULTS, SqliteStore
+from smoothcert.store import SqliteStore
 from smoothcert.testing.records import RECORD
 
 
@@ -139,7 +139,7 @@ def test_round_radii() -> None:
 def test_two_labels_of_one_run_are_two_lines(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        with SqliteStore(tmp_path / name / RESULTS, create=True) as store:
+        with SqliteStore(tmp_path / name) as store:
             store.append(FIVE[0], 1.0)
             store.append(replace(FIVE[1], soundness=Soundness.FROZEN), 1.0)
     lines = [item for run in read_runs([tmp_path / "a", tmp_path / "b"]) for item in run.lines]

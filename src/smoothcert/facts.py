@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from typing import Any
 
 from smoothcert.estimators import Plan
 from smoothcert.registry import Setting, setting_of
@@ -45,3 +46,9 @@ FACTS: Mapping[str, Setting] = {
     "format": Setting("the kind of log", changes="nothing"),
 }
 UNDECLARED = Setting("nobody has said what this setting does to the numbers, so it may be the whole difference")
+
+
+def plan_of(configuration: Mapping[str, Any]) -> Plan:
+    """The plan that a run was made by."""
+    values = {field.name: configuration[field.name] for field in fields(Plan)}
+    return Plan(**values | {"radii": tuple(values["radii"])})

@@ -21,6 +21,7 @@ from smoothcert.maths.overlap import check_convex
 from smoothcert.promises import Promise, center_of, check, given_before, promise_of, taken_over, worth_once_settled
 from smoothcert.regions import Region
 from smoothcert.shelf import MARGIN, Shelf
+from smoothcert.store.base import Keeper
 from smoothcert.store.memory_file import MemoryFile
 
 
@@ -44,10 +45,13 @@ class Memory:
     (0, 1, None)
     """
 
-    def __init__(self, path: Path | str | None = None, *, create: bool = True) -> None:
+    def __init__(self, place: Path | str | Keeper | None = None, *, create: bool = True) -> None:
         self._lock = threading.RLock()
-        self.path = None if path is None else Path(path)
-        self._file = MemoryFile(self.path, create=create)
+        self._file: Keeper = (
+            MemoryFile(None if place is None else Path(place), create=create)
+            if place is None or isinstance(place, (str, Path))
+            else place
+        )
         self._shelf = Shelf(lambda position: self._file.at(position + 1).region)
         try:
             self._refresh()
@@ -58,26 +62,36 @@ class Memory:
     @classmethod
     def open(
         cls,
-        path: Path | str,
+        place: Path | str | Keeper,
         *,
         dim: int | None = None,
         norm: float | None = None,
         owner: Mapping[str, Any] | None = None,
         create: bool = True,
     ) -> Memory:
-        """The memory in this file, made if it is missing and ``create``; the file may be a run's results.
+        """The memory in this file, made if it is missing and ``create``; or in a part of a run's store.
 
         dim, norm and owner are those of ``bind``.
         """
         if norm is not None:
             check_convex(norm)
-        memory = cls(path, create=create)
+        memory = cls(place, create=create)
         try:
             memory.bind(dim=dim, norm=norm, owner=owner)
         except BaseException:
             memory.close()
             raise
         return memory
+
+    @property
+    def name(self) -> str:
+        """Where it is kept, in words."""
+        return self._file.name
+
+    @property
+    def lasting(self) -> bool:
+        """Do its promises outlive the program?"""
+        return self._file.lasting
 
     def void(self, reason: str) -> None:
         """Never answer from this memory again: the classifier that it belongs to is not one fixed function."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
-from pathlib import Path
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -12,17 +11,17 @@ import numpy as np
 from smoothcert.certificates import Ballot, Soundness, conclude
 from smoothcert.errors import SettingError, look_up
 from smoothcert.estimators import ESTIMATORS, Plan, Randomized
+from smoothcert.facts import plan_of
 from smoothcert.laws import law_named
-from smoothcert.maths import FloatArray
-from smoothcert.records import Record, record_of
-from smoothcert.store import SqliteStore, check_filled, check_free, new_run, open_run
+from smoothcert.records import Arrays, Record, record_of, scale_of
+from smoothcert.store import Place, check_filled, check_free, new_run, open_run
 from smoothcert.votes import Votes
 
 CHANGEABLE = ("estimator", "alpha", "radii", "tolerance", "rivals")
 
 
-def recertify(run: Path | str, out: Path | str, changes: Mapping[str, Any]) -> int:
-    """Judge the stored votes by a changed plan into a new run directory; how many records that makes.
+def recertify(run: Place, out: Place, changes: Mapping[str, Any]) -> int:
+    """Judge the stored votes by a changed plan into a new run; how many records that makes.
 
     ``changes`` may name estimator, alpha, radii, tolerance and rivals. Looks and votes are what they were: a bound
     that needs all the votes of a run that stopped early is refused, since it would be wrong on a stopped sample. The
@@ -49,12 +48,6 @@ def recertify(run: Path | str, out: Path | str, changes: Mapping[str, Any]) -> i
             target.put(array)
         target.append_all((record, seconds[record.index], pictures.get(record.index)) for record in certified)
     return len(certified)
-
-
-def plan_of(configuration: Mapping[str, Any]) -> Plan:
-    """The plan that a run was made by."""
-    values = {field.name: configuration[field.name] for field in fields(Plan)}
-    return Plan(**values | {"radii": tuple(values["radii"])})
 
 
 def _plain(plan: Plan) -> dict[str, Any]:
@@ -91,14 +84,7 @@ def _check_support(voted: Plan, new: Plan) -> None:
         )
 
 
-def scale_of(record: Record, store: SqliteStore) -> FloatArray:
-    """The scale of a record's region: what its draws were multiplied by."""
-    return np.array(record.scale) if isinstance(record.scale, float) else store.get(record.scale)
-
-
-def judge_again(
-    record: Record, plan: Plan, shape: Sequence[int], store: SqliteStore, norm: float | None = None
-) -> Record:
+def judge_again(record: Record, plan: Plan, shape: Sequence[int], store: Arrays, norm: float | None = None) -> Record:
     """The record of the same votes by another plan, or in another norm."""
     norm = record.norm if norm is None else norm
     selection = Votes(np.array([[record.selection]]), np.array([[record.selection_invalid]]))

@@ -1,13 +1,19 @@
-"""Step 8: a certificate as one flat, versioned, exact row, with its raw counts."""
+"""Step 8: a certificate as one flat, versioned, exact row, with its raw counts; and back to region and certificate."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 from dataclasses import dataclass
+from typing import Protocol
 
+import numpy as np
+
+from smoothcert.bounds import Bound
 from smoothcert.certificates import Ballot, Certificate, Soundness
 from smoothcert.errors import StoreError
+from smoothcert.maths import FloatArray
+from smoothcert.regions import Region
 from smoothcert.votes import Votes
 
 VERSION = 2
@@ -131,3 +137,33 @@ def record_of(
 
 def _row(votes: Votes) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(int(n) for n in look) for look in votes.counts[0])
+
+
+class Arrays(Protocol):
+    """Where the arrays are that records name by their address: any store."""
+
+    def get(self, address: str) -> FloatArray:
+        """The array at this address."""
+
+
+def value_of(parameter: Parameter, store: Arrays) -> FloatArray:
+    """The number or the array that a record means, exactly."""
+    return store.get(parameter) if isinstance(parameter, str) else np.array(parameter)
+
+
+def scale_of(record: Record, store: Arrays) -> FloatArray:
+    """The scale of a record's region: what its draws were multiplied by, in float64 on and off the grid."""
+    return value_of(record.scale, store)
+
+
+def region_of(record: Record, center: FloatArray, store: Arrays) -> Region | None:
+    """The region that a record certifies around its input; None for an abstention."""
+    if record.label is None:
+        return None
+    return Region(center, scale_of(record, store), record.region_radius, record.norm)
+
+
+def certificate_of(record: Record, center: FloatArray, store: Arrays) -> Certificate:
+    """The certificate that a record stands for, at its input."""
+    bound = Bound(record.lower, record.alpha, record.trials, record.upper)
+    return Certificate(record.label, bound, region_of(record, center, store), record.soundness, record.rule)

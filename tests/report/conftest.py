@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from smoothcert.records import Record
-from smoothcert.store import RESULTS, SqliteStore
+from smoothcert.store import SqliteStore
 from smoothcert.store.pictures import picture_of
 from smoothcert.testing.records import RECORD
 
@@ -79,7 +79,7 @@ def write_run(tmp_path: Path) -> Callable[..., Path]:
             "model": "m" * 64,
         }
         values |= configuration | ({} if data is None else {"data": data})
-        with SqliteStore(folder / RESULTS, create=True) as store:
+        with SqliteStore(folder) as store:
             store.describe(
                 {
                     "configuration": values,

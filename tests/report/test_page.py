@@ -329,9 +329,9 @@ class TestUnfair:
     def test_subsets_and_unfinished_runs(self, some: Make, write_run: Make, tmp_path: Path) -> None:
         folders = [write_run("a", some(5)), write_run("b", some(5)[:3])]
         assert "different subsets of the data (a: 5, b: 3; 3 in common)" in self.warnings(*folders)
-        from smoothcert.store import RESULTS, SqliteStore
+        from smoothcert.store import SqliteStore
 
-        with SqliteStore(folders[1] / RESULTS) as store:
+        with SqliteStore(folders[1]) as store:
             store.describe({"subset": list(range(5))})
         assert "b is not finished: 3 of 5 inputs" in self.warnings(*folders)
 

@@ -146,10 +146,11 @@ def test_threads_take_turns() -> None:
 
 def test_a_memory_inside_a_runs_results(tmp_path: Path) -> None:
     path = tmp_path / "results.sqlite"
-    with SqliteStore(path, create=True) as store, Memory.open(path, owner="run") as memory:
-        expected = settle(memory, crowd(2, 5))
+    with SqliteStore(tmp_path) as store:
         store.describe({"configuration": {"a": 1}})
-    with SqliteStore(path) as store, Memory.open(path, owner="run") as memory:
+        with Memory.open(path, owner="run") as memory:
+            expected = settle(memory, crowd(2, 5))
+    with SqliteStore(tmp_path) as store, Memory.open(path, owner="run") as memory:
         assert store.facts()["configuration"] == {"a": 1}
         assert settle(memory, crowd(2, 5)) == expected
 

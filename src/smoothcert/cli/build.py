@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from smoothcert.memory import Memory
     from smoothcert.noise import Noise
     from smoothcert.smoother import Smoother
+    from smoothcert.store import Place
 
 
-def settings_of_run(run: Path, changes: Mapping[str, str | None]) -> Settings:
+def settings_of_run(run: Place, changes: Mapping[str, str | None]) -> Settings:
     """The settings that a run was certified with, with some of them changed."""
     from smoothcert.store import open_run
 
@@ -44,7 +45,7 @@ def settings_of_run(run: Path, changes: Mapping[str, str | None]) -> Settings:
 
 
 def certified_with(
-    run: Path, *, model: str | None, weights: str | None, data: str | None, root: str | None, device: str | None
+    run: Place, *, model: str | None, weights: str | None, data: str | None, root: str | None, device: str | None
 ) -> tuple[Smoother, Dataset]:
     """The classifier and the data of a run, from its own settings or from where its files have moved."""
     moved = {

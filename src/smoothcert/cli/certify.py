@@ -20,7 +20,9 @@ EXAMPLE = "smoothcert certify --model cnn.safetensors --data digits --sigma 0.5 
 
 def command(
     context: typer.Context,
-    out: Annotated[Path, typer.Option(help="The run directory; an existing one is continued.")],
+    out: Annotated[
+        str, typer.Option(help="The run directory, or another store as name:key=value; an existing one is continued.")
+    ],
     model: o.Model = None,
     weights: o.Weights = None,
     mean: o.Mean = None,
@@ -73,8 +75,8 @@ def command(
     errors.print(f"{done} inputs in {out}; look at them with: smoothcert report {out}")
 
 
-def certify_run(settings: Settings, out: Path, *, note: str, title: str = "certify") -> int:
-    """Run the settings into the directory with a progress bar; how many inputs it now holds."""
+def certify_run(settings: Settings, out: Path | str, *, note: str, title: str = "certify") -> int:
+    """Run the settings into a store with a progress bar; how many inputs it now holds."""
     dataset = dataset_of(settings.data)
     indices = indices_of(settings.data, dataset)
     smoother = smoother_of(settings, dataset)
@@ -104,7 +106,16 @@ def certify_run(settings: Settings, out: Path, *, note: str, title: str = "certi
                 memory=memory,
             )
         except KeyboardInterrupt:
-            write_atomically(out / "run.toml", text.encode())
+            _write_settings(out, text)
             raise
-    write_atomically(out / "run.toml", text.encode())
+    _write_settings(out, text)
     return len(indices)
+
+
+def _write_settings(out: Path | str, text: str) -> None:
+    """Beside the results of a directory; any other store holds them among its facts alone."""
+    from smoothcert.store import directory_of
+
+    directory = directory_of(out)
+    if directory is not None:
+        write_atomically(directory / "run.toml", text.encode())

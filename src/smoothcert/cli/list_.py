@@ -23,6 +23,7 @@ KINDS = {
     "methods": ("smoothcert.tuners:REGISTRY", "--method"),
     "recipes": ("smoothcert.training:REGISTRY", "train --recipe"),
     "attacks": ("smoothcert.attacks:REGISTRY", "attack --attack"),
+    "stores": ("smoothcert.store:REGISTRY", "--out"),
     "models": ("smoothcert.models:MODELS", "--model"),
     "data": ("smoothcert.data:DATASETS", "--data"),
 }

@@ -46,8 +46,9 @@ Data = Annotated[
         rich_help_panel=DATA,
     ),
 ]
+Run = Annotated[str, typer.Argument(help="A run: its directory, or its store as name:key=value.")]
 KeptBy = Annotated[
-    Path | None, typer.Option(help="The memory that keeps the certificates. [default: the run's own, if any]")
+    str | None, typer.Option(help="The memory that keeps the certificates. [default: the run's own, if any]")
 ]
 MovedData = Annotated[
     str | None, typer.Option(help="Where the data of the run are now: a folder, or an .npz file.", rich_help_panel=DATA)

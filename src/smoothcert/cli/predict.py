@@ -95,9 +95,9 @@ def command(
 
 def _memory(place: str, dataset: Dataset) -> Memory:
     from smoothcert.memory import Memory
-    from smoothcert.settling import memory_file
+    from smoothcert.settling import keeper_at
 
-    return Memory.open(memory_file(place), dim=math.prod(dataset.shape), create=False)
+    return Memory.open(keeper_at(place), dim=math.prod(dataset.shape), create=False)
 
 
 def _answers(smoother: Smoother, dataset: Dataset, chosen: list[int], votes: int | None) -> list[dict[str, Any]]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from smoothcert.cli.console import errors
-from smoothcert.cli.options import Estimator, Radii, Rivals, Tolerance, numbers
+from smoothcert.cli.options import Estimator, Radii, Rivals, Run, Tolerance, numbers
 from smoothcert.errors import SettingError
 
 NAME = "recertify"
@@ -16,8 +15,8 @@ EXAMPLE = "smoothcert recertify runs/a --alpha 0.01 --out runs/a-0.01"
 
 
 def command(
-    run: Annotated[Path, typer.Argument(help="A run directory.")],
-    out: Annotated[Path, typer.Option(help="A new run directory for the result.")],
+    run: Run,
+    out: Annotated[str, typer.Option(help="Where to keep the result: a new run directory, or an empty store.")],
     alpha: Annotated[float | None, typer.Option(help="Another probability of error.")] = None,
     estimator: Estimator = None,
     radii: Radii = None,

@@ -6,18 +6,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import permutations
 from operator import attrgetter
-from pathlib import Path
 
 from smoothcert.certificates import Soundness, weakest
 from smoothcert.maths.geometry import round_down
 from smoothcert.metrics.curves import counts
 from smoothcert.metrics.score import envelope
 from smoothcert.metrics.supersets import best_share, certified_region, superset_share
-from smoothcert.recertify import scale_of
 from smoothcert.regions import Region
 from smoothcert.report.runs import Line
 from smoothcert.report.sheets import Sheet
-from smoothcert.store import SqliteStore, open_run
+from smoothcert.store import Place, ResultStore, open_run
 
 
 def envelopes(lines: Sequence[Line], radii: Sequence[float]) -> Sheet | None:
@@ -45,9 +43,7 @@ def supersets(lines: Sequence[Line]) -> Sheet | None:
     """
     rows, own = [], [line for line in lines if line.soundness is not Soundness.IMPORTED]
     with ExitStack() as stack:
-        stores = {
-            place: stack.enter_context(open_run(place)) for place in dict.fromkeys(line.directory for line in own)
-        }
+        stores = {place: stack.enter_context(open_run(place)) for place in dict.fromkeys(line.place for line in own)}
         for one, other in permutations(own, 2):
             if _setting(one, "data") != _setting(other, "data") or one.name == other.name:
                 continue
@@ -113,9 +109,9 @@ def _percent(share: float) -> str:
     return round_down(100 * share, 1)
 
 
-def _regions(line: Line, stores: dict[Path, SqliteStore], indices: set[int]) -> Iterator[Region | None]:
+def _regions(line: Line, stores: dict[Place, ResultStore], indices: set[int]) -> Iterator[Region | None]:
     """One region at a time, since an array per input may be large."""
-    store = stores[line.directory]
+    store = stores[line.place]
     for record in line.records:  # by index, so that two lines go together
         if record.index in indices:
-            yield certified_region(record, scale_of(record, store), line.facts["shape"])
+            yield certified_region(record, line.facts["shape"], store)

@@ -8,8 +8,7 @@ from typing import Any
 from smoothcert.certificates import Soundness
 from smoothcert.errors import RunError
 from smoothcert.estimators import ESTIMATORS
-from smoothcert.facts import FACTS, UNDECLARED
-from smoothcert.recertify import plan_of
+from smoothcert.facts import FACTS, UNDECLARED, plan_of
 from smoothcert.registry import written
 from smoothcert.report.runs import Line, Run
 

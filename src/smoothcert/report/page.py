@@ -146,7 +146,7 @@ def run_of(run: Run) -> dict[str, Any]:
     notes = run.facts.get("notes", {})
     return {
         "name": run.name,
-        "directory": str(run.directory),
+        "directory": str(run.place),
         "command": notes.get("command", ""),
         "settings": notes.get("settings", ""),
         "configuration": {

@@ -14,7 +14,7 @@ from smoothcert.certificates import Soundness
 from smoothcert.errors import DataError, SettingError, look_up
 from smoothcert.laws import law_named
 from smoothcert.records import Record
-from smoothcert.store import check_free, new_run
+from smoothcert.store import Place, check_free, new_run
 
 COLUMNS = ("idx", "label", "predict", "radius", "correct", "time")
 FORMATS: dict[str, tuple[str, ...]] = {
@@ -46,8 +46,8 @@ class Log:
         law_named(self.law).scale_of(self.sigma)  # refuses a law that is unknown, or has no standard deviation
 
 
-def import_log(path: Path, out: Path, kind: str, log: Log, command: str = "") -> int:
-    """Read a log into a new run directory; how many records that makes. Nothing is written if a line is not as it must be."""
+def import_log(path: Path, out: Place, kind: str, log: Log, command: str = "") -> int:
+    """Read a log into a new run; how many records that makes. Nothing is written if a line is not as it must be."""
     needed = look_up("format", kind, FORMATS)
     check_free(out)
     try:

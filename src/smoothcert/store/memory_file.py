@@ -37,6 +37,7 @@ class MemoryFile:
 
     def __init__(self, path: Path | None, *, create: bool = True) -> None:
         self.name = "kept in memory" if path is None else str(path)
+        self.lasting = path is not None
         with self.explained():
             if path is not None and (path.exists() or not create):
                 _check(path, create)
