@@ -110,7 +110,8 @@ const Smoothcert = (() => {
     const every = [...own.values()].flat();
     if (!every.length) return nothing("Nothing is certified in these runs.");
     const [low, high] = d3.extent(every);
-    const step = high > low ? d3.tickStep(low, high, 30) : Math.abs(low) / 20 || 1;
+    const size = Math.max(Math.abs(low), Math.abs(high));
+    const step = high - low > 1e-6 * size ? d3.tickStep(low, high, 30) : size / 20 || 1;  // alike to the eye: one bar
     const domain = [Math.floor(low / step) * step, (Math.floor(high / step) + 1) * step];
     const thresholds = d3.range(domain[0], domain[1] + step / 2, step);
     return frame(width, {
