@@ -34,16 +34,16 @@ Facts = dict[str, Any]
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is: inputs done of all that were asked for; votes cast and inputs tuned in this session of it."""
+    """How far a run is: inputs done of all that were asked for; votes cast in this session of it."""
 
     done: int
     total: int
     votes: int
-    tuned: int = 0
 
 
 def describe(smoother: Smoother, dataset: Dataset) -> Facts:
     """All that changes a number: the run's configuration, whose hash is its name."""
+    smoother.suit(dataset.shape)
     return {
         **smoother.identity,
         "data": dataset.fingerprint(),
@@ -94,18 +94,7 @@ def certify_all(
         )
         known = store.indices()
         left = [index for index in (chosen if settler is None else sorted(chosen)) if index not in known]
-        done, votes, tuned = len(chosen) - len(left), 0, 0
-
-        def show() -> None:
-            if progress is not None:
-                progress(Progress(done, len(chosen), votes, tuned))
-
-        def count_tuned(index: int) -> None:
-            nonlocal tuned
-            tuned += 1
-            show()
-
-        smoother.tuned = count_tuned
+        done, votes = len(chosen) - len(left), 0
         batches = (left[start : start + rows] for start in range(0, len(left), rows))
         for poll in smoother.polls(_loaded(dataset, indices) for indices in batches):
             certificate = smoother.conclude(poll)
@@ -115,7 +104,8 @@ def certify_all(
             record = record_poll(smoother, poll, certificate, dataset.truths([poll.index])[0], store)
             store.append(record, poll.seconds, picture_of(poll.x.cpu().numpy()))
             done, votes = done + 1, votes + record.trials + sum(record.selection)
-            show()
+            if progress is not None:
+                progress(Progress(done, len(chosen), votes))
     return directory
 
 

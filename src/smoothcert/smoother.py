@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from time import perf_counter
 from typing import Any
 
@@ -25,7 +24,7 @@ from smoothcert.memory import Memory
 from smoothcert.models.adapters import as_classifier
 from smoothcert.models.fingerprint import fingerprint
 from smoothcert.noise import Noise
-from smoothcert.polling import Count, Pollster, make_fixed
+from smoothcert.polling import Count, Errand, Job, Pollster, default_block, make_fixed
 from smoothcert.radius import check_norm, proved_radius
 from smoothcert.records import Parameter
 from smoothcert.seeds import Stage, draws_for
@@ -66,7 +65,8 @@ class Smoother(nn.Module):
     group_sequential, union, betting or randomized. rivals: "rest" bounds the class alone, "runner_up" its strongest rival
     too. shared_noise: all inputs see the same draws; each certificate is as sure, but they are no longer independent.
     workers: blocks in flight at once, on the CPU each on one thread, by default as many as torch has threads; give 1 for a
-    callable that must not be called twice at once. No number depends on it. memory: keeps what was promised, for noise
+    callable that must not be called twice at once. No number depends on it. block: noisy copies per call of the network, by
+    default 200, and fewer for large inputs (10 at 3 × 224 × 224). memory: keeps what was promised, for noise
     that is chosen per input; it then belongs to this classifier.
 
     >>> _ = torch.manual_seed(0)
@@ -90,7 +90,7 @@ class Smoother(nn.Module):
         tolerance: float = 0.02,
         rivals: Rivals = "rest",
         seed: int = 0,
-        block: int = 200,
+        block: int | None = None,
         tuner: Tuner | None = None,
         memory: Memory | None = None,
         device: torch.device | str = "cpu",
@@ -105,7 +105,7 @@ class Smoother(nn.Module):
         check_norm(norm)
         counts = {
             "select": select,
-            "block": block,
+            "block": 1 if block is None else block,
             "forward_draws": forward_draws,
             "workers": 1 if workers is None else workers,
         }
@@ -114,12 +114,13 @@ class Smoother(nn.Module):
                 raise SettingError(f"{name}={value} must be at least 1")
         if seed < 0:
             raise SettingError(f"seed={seed} must not be negative")
-        self.plan = Plan(estimator, estimate, alpha, tuple(sorted(radii)), tolerance, rivals, block)
+        # Without a block the first input decides; see suit.
+        self.block = block
+        self.plan = Plan(estimator, estimate, alpha, tuple(sorted(radii)), tolerance, rivals, block or Plan.block)
         if rivals == "runner_up":
             proved_radius(noise.law, norm, 1, Bound(0.9, alpha, 1, 0.05))  # refuses a law without such a theorem
         self.model, self.noise, self.norm = as_classifier(model), noise, float(norm)
         self.select, self.seed, self.tuner = select, seed, tuner or Fixed()
-        self.tuned: Callable[[int], None] = lambda index: None  # told of every input whose noise was chosen
         self.device, self.forward_draws = torch.device(device), forward_draws
         self.to(self.device)
         own = torch.get_num_threads() if self.device.type == "cpu" else 1
@@ -127,7 +128,7 @@ class Smoother(nn.Module):
         self.pollster = Pollster(
             torch.compile(self.model) if compiled else self.model,  # type: ignore[arg-type]
             seed=seed,
-            block=block,
+            block=self.plan.block,
             device=self.device,
             workers=workers or own,
             shared_noise=shared_noise,
@@ -137,6 +138,12 @@ class Smoother(nn.Module):
         self.memory = memory
         if memory is not None:
             memory.bind(norm=self.norm, owner=self.name)
+
+    def suit(self, shape: Sequence[int]) -> None:
+        """Fit the block size to inputs of this shape, unless one was given: the memory of a call follows it."""
+        block = default_block(tuple(shape)) if self.block is None else self.block
+        if block != self.plan.block:
+            self.plan, self.pollster = replace(self.plan, block=block), replace(self.pollster, block=block)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -209,30 +216,48 @@ class Smoother(nn.Module):
         return [c if self.memory is None else self.memory.settle(c, center=center) for c, center in found]
 
     def polls(self, batches: Iterable[Batch]) -> Iterator[Poll]:
-        """The votes on each input, in order; new inputs are taken in while hard ones are still being decided."""
-        prepared = (item for batch in batches for item in self._prepared(batch))
-        first = list(islice(prepared, FIRST_INPUTS))
-        early = list(self.pollster.run(self._count(item, Stage.SELECT, np.array([self.select])) for item in first))
-        self._warn_of_guessing([count.votes() for count in early], [item.truth for item in first])
-        chosen: dict[int, Count] = {count.index: count for count in early}
-        asked: deque[_Item] = deque()
+        """The votes on each input, in order; new inputs are taken in while hard ones are still being decided.
 
-        def begin() -> Iterator[Count]:
-            for item in chain(first, prepared):
-                asked.append(item)
-                if item.index in chosen:
-                    yield self._estimation(item, chosen[item.index])
-                else:
-                    yield self._count(
-                        item, Stage.SELECT, np.array([self.select]), then=partial(self._next_stage, chosen, item)
-                    )
-
-        for count in self.pollster.run(begin()):
-            item, selection = asked.popleft(), chosen.pop(count.index)
-            seconds = item.seconds + (selection.seconds + count.seconds) / self.pollster.workers
+        Where choosing an input's noise takes work, a worker does it just before the votes, and no more inputs than there
+        are workers are under way: what is killed loses the work on these alone.
+        """
+        chosen: dict[int, tuple[_Item, Count]] = {}
+        own, workers = self.tuner.reads_input and self.tuner.costly, self.pollster.workers
+        jobs = self._choosing(batches, chosen) if own else self._chosen(batches, chosen)
+        early: list[tuple[Votes, int | None]] = []
+        for count in self.pollster.run(jobs, workers if own else None):
+            item, selection = chosen.pop(count.index)
+            if own and len(early) < FIRST_INPUTS:
+                early.append((selection.votes(), item.truth))
+                self._warn_of_guessing(early)
+            seconds = (item.seconds + selection.seconds + count.seconds) / workers
             yield Poll(
                 item.index, item.x, item.noise, Ballot(selection.votes(), count.votes()), item.soundness, seconds
             )
+
+    def _choosing(self, batches: Iterable[Batch], chosen: dict[int, tuple[_Item, Count]]) -> Iterator[Job]:
+        """Each input, its noise still to be chosen."""
+
+        def choose(batch: Batch, start: Noise) -> Count:
+            (item,) = self._prepared(batch, start)
+            return self._selection(item, chosen)
+
+        for batch in batches:
+            x, truths = checked(batch.x), batch.truths or [None] * len(batch.x)
+            for at, index in enumerate(batch.indices):
+                start = self.noise.row(at, tuple(x.shape[1:]), len(x))
+                yield Errand(partial(choose, Batch(x[at : at + 1], [index], [truths[at]]), start))
+
+    def _chosen(self, batches: Iterable[Batch], chosen: dict[int, tuple[_Item, Count]]) -> Iterator[Job]:
+        """Each input with its noise; the class of the first few is selected before the rest."""
+        prepared = (item for batch in batches for item in self._prepared(batch))
+        first = list(islice(prepared, FIRST_INPUTS))
+        early = list(self.pollster.run(self._selection(item) for item in first))
+        self._warn_of_guessing([(count.votes(), item.truth) for item, count in zip(first, early, strict=True)])
+        for item, selection in zip(first, early, strict=True):
+            yield self._next_stage(chosen, item, selection)
+        for item in prepared:
+            yield self._selection(item, chosen)
 
     def conclude(self, poll: Poll) -> Certificate:
         """The certificate that the votes on one input support."""
@@ -265,23 +290,26 @@ class Smoother(nn.Module):
         decided = settled or (lambda votes: False)
         return Count(item.index, stage, place, item.noise, tuple(item.x.shape), looks, self.plan.block, decided, then)
 
-    def _next_stage(self, chosen: dict[int, Count], item: _Item, selection: Count) -> Count:
-        chosen[item.index] = selection
-        return self._estimation(item, selection)
+    def _selection(self, item: _Item, chosen: dict[int, tuple[_Item, Count]] | None = None) -> Count:
+        """The count that selects a class; with ``chosen``, kept there and followed by the estimation."""
+        then = None if chosen is None else partial(self._next_stage, chosen, item)
+        return self._count(item, Stage.SELECT, np.array([self.select]), then=then)
 
-    def _estimation(self, item: _Item, selection: Count) -> Count:
+    def _next_stage(self, chosen: dict[int, tuple[_Item, Count]], item: _Item, selection: Count) -> Count:
         """The count that bounds the class which the selection chose."""
+        chosen[item.index] = item, selection
         label = int(selection.votes().leaders()[0])
         target = Target(item.noise.law, self.norm, item.x.numel(), float(item.noise.scale.min()))
         judge = estimator_for(self.plan, target)
         return self._count(item, Stage.ESTIMATE, self.plan.looks, settled=lambda votes: judge.settled(votes, label))
 
-    def _prepared(self, batch: Batch) -> Iterator[_Item]:
-        """Each input with its index and its noise, after all checks."""
+    def _prepared(self, batch: Batch, start: Noise | None = None) -> Iterator[_Item]:
+        """Each input with its index and its noise, chosen from the start or else the user's noise, after all checks."""
         x = checked(batch.x)
+        self.suit(x.shape[1:])
         make_fixed(self.model)
         began = perf_counter()
-        noise = self.tuner.choose(self, x, self.noise, batch.indices)
+        noise = self.tuner.choose(self, x, start or self.noise, batch.indices)
         each = (perf_counter() - began) / max(len(x), 1)
         own = self.tuner.reads_input or noise.per_input(x.ndim - 1)
         soundness = Soundness.FROZEN if own else Soundness.GLOBAL
@@ -289,8 +317,9 @@ class Smoother(nn.Module):
             truth = None if batch.truths is None else batch.truths[position]
             yield _Item(index, x[position], noise.row(position, tuple(x.shape[1:]), len(x)), truth, soundness, each)
 
-    def _warn_of_guessing(self, selection: list[Votes], truths: list[int | None]) -> None:
-        reason = random_answers(selection, truths) if len(selection) == FIRST_INPUTS else None
+    def _warn_of_guessing(self, early: list[tuple[Votes, int | None]]) -> None:
+        """Say, once the first few inputs have their selection votes, if these look like guesses."""
+        reason = random_answers(*map(list, zip(*early, strict=True))) if len(early) == FIRST_INPUTS else None
         if reason:
             warnings.warn(
                 f"the network seems to answer at random under this noise ({self.noise.law}): {reason}. Most certificates will be "
@@ -308,7 +337,7 @@ class _Item:
     noise: Noise
     truth: int | None
     soundness: Soundness
-    seconds: float  # its share of the time in which the noise was chosen
+    seconds: float  # of a worker, to choose the noise
 
 
 def _parameter_fact(value: Tensor) -> Parameter:

@@ -88,8 +88,9 @@ class Ancer(Tuner):
     def best(self, subject: Subject, scales: Sequence[Tensor], label: int) -> Tensor:
         """The scale with the best objective by fresh votes, among those whose inner radius is at least the first's."""
         block = subject.smoother.plan.block
-        drawn = [subject.mirrored(Phase.CHECK, step, block) for step in range(math.ceil(self.votes / block))]
-        promises = [subject.promise(subject.answers(scale, drawn), label) for scale in scales]
+        drawn = (subject.mirrored(Phase.CHECK, step, block) for step in range(math.ceil(self.votes / block)))
+        answers = zip(*([subject.answers(scale, each) for scale in scales] for each in drawn), strict=True)
+        promises = [subject.promise(torch.cat(own), label) for own in answers]
         inner = [float(scale.min()) * promise for scale, promise in zip(scales, promises, strict=True)]
 
         def objective(at: int) -> float:

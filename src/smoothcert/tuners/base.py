@@ -22,6 +22,9 @@ class Tuner(ABC):
 
     name: ClassVar[str]
     reads_input: ClassVar[bool]  # True: certificates are FROZEN until a memory settles them
+    costly: ClassVar[bool] = (
+        True  # reading an input takes work: inputs are then taken one by one, each voted on at once
+    )
 
     @abstractmethod
     def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:

@@ -29,6 +29,7 @@ class Reuse(Tuner):
 
     name = "reuse"
     reads_input = True  # as the tuner did that made the run
+    costly = False
 
     def __init__(self, run: Path | str) -> None:
         self.run = Path(run)

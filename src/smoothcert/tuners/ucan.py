@@ -50,6 +50,7 @@ class PerInput(Tuner):
 
     name = PER_INPUT
     reads_input = True
+    costly = False
 
     def __init__(self, generator: str | Path | Generator) -> None:
         self.generator = generator if isinstance(generator, Generator) else load_generator(generator)
