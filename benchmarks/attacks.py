@@ -132,7 +132,7 @@ def memory(settings: list[Setting], arguments: argparse.Namespace) -> None:
             findings = sc.attack(
                 settled, smoother, kept, memory=kept_by, budget=arguments.budget, votes=arguments.votes
             )
-            every += report(f"{setting.name} {tuner.name.split()[0]} {law} l{norm:g}", findings)
+            every += report(f"{setting.name} {tuner.name} {law} l{norm:g}", findings)
     report("all", every)
 
 

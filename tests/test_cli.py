@@ -134,7 +134,7 @@ class TestJourney:
         assert "a ⊇ b" in (folder / "both/table-3.csv").read_text()
         assert r"a $\supseteq$ b" in (folder / "both/table-3.tex").read_text()
         wrong = {
-            "another owner: scale 0.25 there": ("predict", "--model", model, "--sigma", 0.5, "--memory", "m.sqlite"),
+            "another owner: scale: 0.25 there": ("predict", "--model", model, "--sigma", 0.5, "--memory", "m.sqlite"),
             "needs a value here": ("predict", *flags, "--memory"),
             "there is no memory at nope": ("predict", *flags, "--memory", "nope"),
             "not convex": ("certify", *flags, *QUICK, "--norm", 0.5, "--memory", "--out", "runs/d"),
@@ -157,9 +157,7 @@ class TestJourney:
             0.25,
             *QUICK,
             "--method",
-            "reuse",
-            "--tuned",
-            "log",
+            "reuse:run=log",
             "--out",
             "b",
         )
@@ -244,7 +242,7 @@ class TestJourney:
             "--norm",
             1,
             "--method",
-            "hill_climb_keep_label",
+            "hill_climb:keep_label=true",
         )
         cli("certify", "--model", "net/model.safetensors", *start, "-n", 200, "--limit", 2, "--out", "r")
         rows = json.loads(cli("report", "r", "--json")[0])

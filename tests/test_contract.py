@@ -13,6 +13,8 @@ ROOT = Path(smoothcert.__file__).parent
 # The order of the walk: a module may import from its own group and from groups before it.
 ORDER = [
     ["errors", "files", "maths"],
+    ["registry"],
+    ["identity"],
     ["laws"],
     ["bracket"],
     ["tables"],

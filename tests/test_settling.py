@@ -191,8 +191,8 @@ def test_a_run_is_not_continued_without_its_memory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "dim", "word"),
     [
-        ({"scale": 2.0}, 1, r"another owner: scale 1\.0 there, scale 2\.0 here"),
-        ({"seed": 1}, 1, "another owner: seed 0 there, seed 1 here"),
+        ({"scale": 2.0}, 1, r"another owner: scale: 1\.0 there, 2\.0 here"),
+        ({"seed": 1}, 1, "another owner: seed: 0 there, 1 here"),
         ({}, 2, "another dim: 1 there, 2 here"),
         ({"norm": 1}, 1, r"another norm: 2\.0 there, 1\.0 here"),
         ({"norm": 0.5}, 1, "not convex"),

@@ -86,7 +86,8 @@ class CertifySettings(Section):
     """[certify]: how many votes, how sure, in which norm."""
 
     norm: float = 2.0
-    method: str = "fixed"
+    method: str = "fixed"  # with its parameters: ancer:steps=60
+    identity: str | None = None
     select: int = 100
     estimate: int = 100_000
     alpha: float = 0.001
@@ -104,19 +105,6 @@ class CertifySettings(Section):
     compiled: bool = False
     device: str = "cpu"
     memory: str | None = None  # "run" is the run directory
-
-
-class TuneSettings(Section):
-    """[tune]: options of certify.method; what is left out is the method's own default."""
-
-    steps: int | None = None
-    draws: int | None = None
-    step_size: float | None = None
-    kappa: float | None = None
-    clamp: float | None = None
-    votes: int | None = None
-    largest: float | None = None
-    run: str | None = None
 
 
 class TrainSection(Section):
@@ -141,7 +129,7 @@ class TrainSection(Section):
 
 
 class GeneratorSettings(Section):
-    """[generator]: UCAN's noise. source is a kind to train (dataset, per_input), or the file of a trained one."""
+    """[generator]: UCAN's noise in training. source is a kind to train (dataset, per_input), or the file of a trained one."""
 
     source: str | None = None
     pattern: str | None = None
@@ -160,7 +148,6 @@ class Settings(Section):
     data: DataSettings = DataSettings()
     noise: NoiseSettings = NoiseSettings()
     certify: CertifySettings = CertifySettings()
-    tune: TuneSettings = TuneSettings()
     train: TrainSection = TrainSection()
     generator: GeneratorSettings = GeneratorSettings()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from smoothcert.bounds import Bound
 from smoothcert.certificates import Certificate, Soundness
 from smoothcert.errors import InputError, RunError, SettingError, StoreError
+from smoothcert.identity import differences
 from smoothcert.maths import FloatArray
 from smoothcert.maths.overlap import check_convex
 from smoothcert.promises import Promise, center_of, check, given_before, promise_of, taken_over, worth_once_settled
@@ -60,7 +61,7 @@ class Memory:
         *,
         dim: int | None = None,
         norm: float | None = None,
-        owner: str | None = None,
+        owner: Mapping[str, Any] | None = None,
         create: bool = True,
     ) -> Memory:
         """The memory in this file, made if it is missing and ``create``; the file may be a run's results.
@@ -186,10 +187,12 @@ class Memory:
                 )
             self._shelf.add(promise.label, promise.region)
 
-    def bind(self, *, dim: int | None = None, norm: float | None = None, owner: str | None = None) -> None:
+    def bind(
+        self, *, dim: int | None = None, norm: float | None = None, owner: Mapping[str, Any] | None = None
+    ) -> None:
         """Agree on what all promises have in common, or refuse: a new memory takes it over, an old one must agree.
 
-        owner is the deployed classifier, in words: promises are kept by answering in its place.
+        owner is the deployed classifier, all that its identity says: promises are kept by answering in its place.
         """
         if norm is not None:
             check_convex(norm)
@@ -203,11 +206,8 @@ class Memory:
                 found["owner"] = "nobody"
             for name, value in given.items():
                 if found[name] not in (None, value):
-                    there, here = str(found[name]).split(", "), str(value).split(", ")
                     raise RunError(
-                        f"the memory {self._file.name} is of another {name}: "
-                        f"{', '.join(part for part in there if part not in here)} there, "
-                        f"{', '.join(part for part in here if part not in there)} here; its "
+                        f"the memory {self._file.name} is of another {name}: {_changes(found[name], value)}; its "
                         "promises would be kept wrongly. Give another file, or the settings it was begun with"
                     )
             self._file.describe({name: value for name, value in given.items() if found[name] is None})
@@ -226,3 +226,10 @@ class Memory:
         if not np.all(np.isfinite(point)):
             raise InputError("the input holds NaN or infinite values; every coordinate must be a finite number")
         return point
+
+
+def _changes(there: object, here: object) -> str:
+    """What does not agree, in words."""
+    if isinstance(there, dict) and isinstance(here, Mapping):
+        return "; ".join(differences(there, here))
+    return f"{there} there, {here} here"

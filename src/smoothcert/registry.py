@@ -112,6 +112,10 @@ class Plugin:
     def __post_init__(self) -> None:
         check_settings(self)
 
+    def content(self) -> object:
+        """All that decides what it does, beside its code: its parameters, or what the files that they name hold."""
+        return {name: getattr(self, name) for name in parameters(type(self))}
+
     def __str__(self) -> str:
         """The thing as a user would write it: its name, and every parameter after a colon."""
         values = {field.name: getattr(self, field.name) for field in parameters(type(self)).values()}

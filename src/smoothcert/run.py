@@ -21,10 +21,11 @@ import smoothcert
 from smoothcert.certificates import Certificate
 from smoothcert.data.base import Dataset
 from smoothcert.errors import RunError, SettingError
+from smoothcert.identity import differences, name_for
 from smoothcert.maths.overlap import check_convex
 from smoothcert.memory import Memory
 from smoothcert.records import Parameter, Record, record_of
-from smoothcert.settling import check_kept, memory_file, run_name
+from smoothcert.settling import check_kept, memory_file
 from smoothcert.smoother import Batch, Poll, Smoother
 from smoothcert.store import RESULTS, SqliteStore
 from smoothcert.store.pictures import picture_of
@@ -72,8 +73,8 @@ def certify_all(
 ) -> Path:
     """Certify the chosen inputs of a data set into a run directory, leaving out what it already holds.
 
-    The records do not depend on ``rows`` (inputs taken in at once), on interruptions or on the order of calls. A
-    directory that holds another configuration is refused. ``notes`` (a command, a file's name) are kept beside it.
+    The records do not depend on ``rows`` (inputs taken in at once) or on interruptions, nor on the order of calls, but
+    for a memory: it settles in the order in which it is asked. A directory that holds another configuration is refused. ``notes`` (a command, a file's name) are kept beside it.
 
     ``memory`` settles every certificate, in the order of the indices: a file of its own, which runs of one classifier
     may share, or the run directory itself; by default the smoother's own, if it has one.
@@ -100,7 +101,7 @@ def certify_all(
             certificate = smoother.conclude(poll)
             if settler is not None:
                 center = poll.noise.center_of(poll.x)
-                certificate = settler.settle(certificate, index=poll.index, center=center, run=run_name(facts))
+                certificate = settler.settle(certificate, index=poll.index, center=center, run=name_for(facts))
             record = record_poll(smoother, poll, certificate, dataset.truths([poll.index])[0], store)
             store.append(record, poll.seconds, picture_of(poll.x.cpu().numpy()))
             done, votes = done + 1, votes + record.trials + sum(record.selection)
@@ -157,7 +158,7 @@ def _opened_both(
 
         def opened(path: Path, create: bool) -> Memory:
             dim, norm = math.prod(dataset.shape), smoother.norm
-            return stack.enter_context(Memory.open(path, dim=dim, norm=norm, owner=smoother.name, create=create))
+            return stack.enter_context(Memory.open(path, dim=dim, norm=norm, owner=smoother.identity, create=create))
 
         check_convex(smoother.norm)
         memory = own
@@ -167,7 +168,7 @@ def _opened_both(
         if memory is None:
             assert place is not None
             memory = opened(directory / RESULTS if inside else Path(place), create=True)
-        check_kept(memory, run_name(facts), store.records(), directory)
+        check_kept(memory, name_for(facts), store.records(), directory)
         yield store, memory
 
 
@@ -181,12 +182,8 @@ def _opened(directory: Path, facts: Facts) -> SqliteStore:
     found = store.claim("configuration", facts)
     if found != facts:
         store.close()
-        keys = sorted({**found, **facts})
-        changes = [
-            f"{key}: {found.get(key)} there, {facts.get(key)} here" for key in keys if found.get(key) != facts.get(key)
-        ]
         raise RunError(
-            f"{directory} holds another configuration ({'; '.join(changes)}); "
+            f"{directory} holds another configuration ({'; '.join(differences(found, facts))}); "
             "give --out another directory, or the settings it was begun with"
         )
     return store

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from smoothcert.errors import RunError
 from smoothcert.memory import Memory
@@ -23,15 +20,6 @@ def memory_file(place: Path | str) -> Path:
     """
     path = Path(place)
     return path / RESULTS if path.is_dir() else path
-
-
-def run_name(configuration: Mapping[str, Any]) -> str:
-    """The hash of all that changes a number of a run: what its promises are filed under.
-
-    >>> run_name({"seed": 0}) == run_name({"seed": 0}) != run_name({"seed": 1})
-    True
-    """
-    return hashlib.sha256(json.dumps(configuration, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def check_kept(memory: Memory, run: str, records: Iterable[Record], directory: Path) -> None:

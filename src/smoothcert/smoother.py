@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,10 +18,10 @@ from smoothcert.bounds import Bound, leads, random_answers
 from smoothcert.certificates import Ballot, Certificate, Soundness, conclude
 from smoothcert.errors import InputError, SettingError, look_up
 from smoothcert.estimators import Plan, Randomized, Rivals, Target, estimator_for
+from smoothcert.identity import described, identity
 from smoothcert.maths import FloatArray, IntArray
 from smoothcert.memory import Memory
 from smoothcert.models.adapters import as_classifier
-from smoothcert.models.fingerprint import fingerprint
 from smoothcert.noise import Noise
 from smoothcert.polling import Count, Errand, Job, Pollster, default_block, make_fixed
 from smoothcert.radius import check_norm, proved_radius
@@ -66,8 +65,9 @@ class Smoother(nn.Module):
     too. shared_noise: all inputs see the same draws; each certificate is as sure, but they are no longer independent.
     workers: blocks in flight at once, on the CPU each on one thread, by default as many as torch has threads; give 1 for a
     callable that must not be called twice at once. No number depends on it. block: noisy copies per call of the network, by
-    default 200, and fewer for large inputs (10 at 3 × 224 × 224). memory: keeps what was promised, for noise
-    that is chosen per input; it then belongs to this classifier.
+    default 200, and fewer for large inputs (10 at 3 × 224 × 224). memory: keeps what was promised, for noise that is chosen
+    per input; it then belongs to this classifier. identity: your own name for a classifier that cannot be known by its
+    value; a new one is due whenever it changes.
 
     >>> _ = torch.manual_seed(0)
     >>> smoothed = Smoother(nn.Linear(4, 3).eval(), Noise.isotropic("gaussian", sigma=0.1), estimator="fixed", estimate=2_000)
@@ -100,6 +100,7 @@ class Smoother(nn.Module):
         precision: str = "float32",
         compiled: bool = False,
         forward_draws: int = 16,
+        identity: str | None = None,
     ) -> None:
         super().__init__()
         check_norm(norm)
@@ -121,7 +122,7 @@ class Smoother(nn.Module):
             proved_radius(noise.law, norm, 1, Bound(0.9, alpha, 1, 0.05))  # refuses a law without such a theorem
         self.model, self.noise, self.norm = as_classifier(model), noise, float(norm)
         self.select, self.seed, self.tuner = select, seed, tuner or Fixed()
-        self.device, self.forward_draws = torch.device(device), forward_draws
+        self.device, self.forward_draws, self.given_identity = torch.device(device), forward_draws, identity
         self.to(self.device)
         own = torch.get_num_threads() if self.device.type == "cpu" else 1
         self.precision, self.compiled = precision, compiled
@@ -137,7 +138,7 @@ class Smoother(nn.Module):
         )
         self.memory = memory
         if memory is not None:
-            memory.bind(norm=self.norm, owner=self.name)
+            memory.bind(norm=self.norm, owner=self.identity)
 
     def suit(self, shape: Sequence[int]) -> None:
         """Fit the block size to inputs of this shape, unless one was given: the memory of a call follows it."""
@@ -149,23 +150,18 @@ class Smoother(nn.Module):
     def identity(self) -> dict[str, Any]:
         """All that the deployed classifier depends on, its inputs and the votes aside."""
         return {
-            "model": fingerprint(self.model),
-            "law": str(self.noise.law),
+            "model": identity(self.model.model, self.given_identity),
+            "law": described(self.noise.law),
             "scale": _parameter_fact(self.noise.scale),
             "loc": _parameter_fact(self.noise.loc),
             "domain": self.noise.domain,
-            "tuner": self.tuner.name,
+            "tuner": described(self.tuner),
             "seed": self.seed,
             "channels_last": self.pollster.channels_last,
             "dtype": self.precision,
             "compiled": self.compiled,
             "device": self.device.type,
         }
-
-    @property
-    def name(self) -> str:
-        """The identity in one line: what a memory belongs to."""
-        return ", ".join(f"{name} {value}" for name, value in self.identity.items())
 
     def forward(self, x: Tensor) -> Tensor:
         """Class probabilities averaged over ``forward_draws`` noisy copies, differentiable in x: (batch, classes).
@@ -341,12 +337,7 @@ class _Item:
 
 
 def _parameter_fact(value: Tensor) -> Parameter:
-    return float(value) if value.ndim == 0 else fingerprint_of(value)
-
-
-def fingerprint_of(value: Tensor) -> str:
-    """SHA-256 of a tensor's shape and content."""
-    return hashlib.sha256(str(tuple(value.shape)).encode() + value.cpu().numpy().tobytes()).hexdigest()
+    return float(value) if value.ndim == 0 else identity(value)
 
 
 def checked(x: Tensor | FloatArray) -> Tensor:

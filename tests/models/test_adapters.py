@@ -1,10 +1,8 @@
-"""Any callable as a classifier, batch dependence, and fingerprints."""
+"""Any callable as a classifier, and batch dependence."""
 
 from __future__ import annotations
 
-import copy
 import warnings
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.errors import ModelError
-from smoothcert.models import Classifier, Exported, classifier_of, fingerprint, load_model, mlp, small_cnn, unfixed
+from smoothcert.models import Exported, classifier_of, small_cnn, unfixed
 from smoothcert.polling import make_fixed
 
 
@@ -104,60 +102,3 @@ def test_dropout_exported_in_training_mode_is_no_fixed_function() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # nothing was switched, so nothing is said
         make_fixed(classifier_of(exported(model.eval())))
-
-
-def test_graphs_of_equal_weights_have_their_own_fingerprints(tmp_path: Path) -> None:
-    """torch prints the layers of an exported graph, but not what it does with them."""
-    linear, found = nn.Linear(64, 3), set()
-    for number, last in enumerate((nn.ReLU(), nn.Tanh(), nn.Identity())):
-        graph = torch.export.export(nn.Sequential(nn.Flatten(), linear, last).eval(), (torch.rand(4, 1, 8, 8),))
-        torch.export.save(graph, tmp_path / f"{number}.pt2")
-        found |= {fingerprint(graph.module()), fingerprint(load_model(tmp_path / f"{number}.pt2", shape=(1, 8, 8)))}
-    assert len(found) == 6
-
-
-def test_equal_weights_have_equal_fingerprints() -> None:
-    model = small_cnn((1, 8, 8), 3)
-    assert fingerprint(model) == fingerprint(copy.deepcopy(model)) == fingerprint(classifier_of(model))
-
-
-@pytest.mark.parametrize("name", ["0.weight", "1.running_mean", "1.num_batches_tracked", "11.bias"])
-def test_every_parameter_and_buffer_counts(name: str) -> None:
-    model = small_cnn((1, 8, 8), 3)
-    before = fingerprint(model)
-    model.state_dict()[name].add_(1)
-    assert fingerprint(model) != before
-
-
-def test_dtype_and_shape_count() -> None:
-    zeros = nn.Linear(2, 3, bias=False)
-    nn.init.zeros_(zeros.weight)
-    other = nn.Linear(3, 2, bias=False)
-    nn.init.zeros_(other.weight)
-    half = copy.deepcopy(zeros).to(torch.bfloat16)
-    assert len({fingerprint(zeros), fingerprint(other), fingerprint(half)}) == 3
-
-
-def test_models_without_parameters_differ_by_name() -> None:
-    models: list[Any] = [nn.ReLU(), nn.Flatten(), first_two, WithLogits(), Classifier(exported)]
-    assert len({fingerprint(model) for model in models}) == len(models)
-
-
-def test_layers_count_beside_weights() -> None:
-    layer = nn.Linear(2, 2)
-    models = [nn.Sequential(layer, then) for then in (nn.ReLU(), nn.Tanh(), nn.LeakyReLU(0.1), nn.LeakyReLU(0.2))]
-    assert len({fingerprint(model) for model in models}) == len(models)
-
-
-def test_addresses_do_not_count() -> None:
-    class Applied(nn.Linear):
-        def extra_repr(self) -> str:
-            return f"then={copy.copy} at {hex(id(self))}"
-
-    model = Applied(2, 2)
-    assert repr(model) != repr(twin := copy.deepcopy(model))
-    assert fingerprint(model) == fingerprint(twin)
-
-
-def test_fingerprint_is_sha256() -> None:
-    assert len(fingerprint(mlp((2,), 2))) == 64

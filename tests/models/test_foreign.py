@@ -13,7 +13,8 @@ import torch
 from torch import nn
 
 from smoothcert.errors import MissingExtra, ModelError, WeightsError
-from smoothcert.models import fingerprint, load_model, save_weights, small_cnn
+from smoothcert.identity import identity
+from smoothcert.models import load_model, save_weights, small_cnn
 from smoothcert.noise import Noise
 from smoothcert.polling import make_fixed
 from smoothcert.smoother import Smoother
@@ -78,7 +79,7 @@ class TestTorchScript:
 
     def test_frozen_files_have_fingerprints_of_their_own(self, tmp_path: Path) -> None:
         paths = [self.write(tmp_path / f"{seed}.ts", network(seed), trace=False, freeze=True) for seed in range(2)]
-        first, second = (fingerprint(load_model(path, shape=SHAPE)) for path in paths)
+        first, second = (identity(load_model(path, shape=SHAPE)) for path in paths)
         assert first != second
 
     def test_other_files_are_refused(self, tmp_path: Path) -> None:
@@ -149,12 +150,12 @@ class TestOnnx:
         assert same(normalised, plain((X - 0.5) / 0.25))
 
     @pytest.mark.parametrize("external", [False, True])
-    def test_other_weights_have_another_fingerprint(self, tmp_path: Path, external: bool) -> None:
+    def test_other_weights_have_another_identity(self, tmp_path: Path, external: bool) -> None:
         prints = []
         for seed in range(2):
             (tmp_path / str(seed)).mkdir()
             self.write(tmp_path / str(seed) / "net.onnx", seed=seed, external=external)
-            prints.append(fingerprint(load_model(tmp_path / str(seed) / "net.onnx", shape=SHAPE)))
+            prints.append(identity(load_model(tmp_path / str(seed) / "net.onnx", shape=SHAPE)))
         assert prints[0] != prints[1]
 
     def test_gradients_are_refused(self, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_every_entry_is_balanced_and_says_who_what_and_when() -> None:
         ({"law": "uniform"}, {}, "lee2019tight"),
         ({"law": "generalized_normal:beta=1.5"}, {}, "hong2022unicr"),
         ({"rule": "Rényi envelope"}, {}, "li2019certified"),
-        ({}, {"tuner": "hill_climb_keep_label"}, "hong2022unicr"),
+        ({}, {"tuner": "hill_climb:keep_label=true"}, "hong2022unicr"),
         ({}, {"tuner": "ancer"}, "eiras2022ancer"),
         ({}, {"tuner": "data_dependent"}, "alfarra2022data"),
         ({}, {"estimator": "betting"}, "waudbysmith2024estimating"),

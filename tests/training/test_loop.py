@@ -15,10 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.errors import DataError, ModelError, RunError, SettingError, UnknownName
+from smoothcert.identity import identity
 from smoothcert.laws import Draws
 from smoothcert.laws.gaussian import Gaussian
 from smoothcert.maths import Array
-from smoothcert.models import fingerprint, load_model, read_metadata, read_state
+from smoothcert.models import load_model, read_metadata, read_state
 from smoothcert.noise import Noise
 from smoothcert.training import (
     RECIPES,
@@ -97,7 +98,7 @@ def test_the_file_rebuilds_the_model_and_records_the_run(tmp_path: Path) -> None
     x = torch.rand(3, *SHAPE)
     loaded = load_model(path, shape=SHAPE)
     assert torch.equal(loaded(x), model.eval()(x))
-    assert fingerprint(loaded) == fingerprint(model)
+    assert identity(loaded) == identity(model)
     metadata = read_metadata(path)
     assert metadata["smoothcert.recipe"] == "gaussian"
     assert TrainSettings(**json.loads(metadata["smoothcert.settings"])) == SETTINGS

@@ -4,7 +4,6 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,7 +28,7 @@ TUNERS = [
     DataDependent(votes=50),
     PublishedDataDependent(steps=3, draws=20),
     Ancer(steps=4, draws=30, votes=60),
-    PublishedAncer(steps=3, draws=20),
+    PublishedAncer(steps=3, draws=20, isotropic_steps=3),
     HillClimb(votes=50),
 ]
 
@@ -145,53 +144,53 @@ def test_the_default_block_follows_the_input_and_is_recorded(
         Smoother(sign, Noise("gaussian", 0.25), block=0)
 
 
+BEGAN: list[int] = []
+
+
 class Slow(Tuner):
     """Keeps the noise, slowly, and says which inputs it has begun."""
 
     name, reads_input = "slow", True
 
-    def __init__(self, began: Callable[[int], None], seconds: float) -> None:
-        self.began, self.seconds = began, seconds
-
     def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
-        for index in indices:
-            self.began(index)
-            time.sleep(self.seconds)
+        BEGAN.extend(indices)
+        time.sleep(0.005)
         return start
+
+
+class SlowAtFirst(nn.Module):
+    """A network that takes long for bright pictures."""
+
+    def forward(self, batch: Tensor) -> Tensor:
+        time.sleep(0.02 if float(batch.mean()) > 0.7 else 0)
+        return batch.flatten(1)[:, :2]
 
 
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("shared_noise", [False, True])
 def test_no_more_inputs_than_workers_are_under_way(tmp_path: Path, workers: int, shared_noise: bool) -> None:
     """The first input votes long, so that later ones must wait for it: they are not tuned ahead meanwhile."""
-    began, lock, gaps = [], threading.Lock(), []
-
-    def note(index: int) -> None:
-        with lock:
-            began.append(index)
-
-    def slow_at_first(batch: Tensor) -> Tensor:
-        time.sleep(0.02 if float(batch.mean()) > 0.7 else 0)
-        return batch.flatten(1)[:, :2]
-
-    def compare(progress: sc.run.Progress) -> None:
-        with lock:
-            gaps.append(len(began) - progress.done)
-
+    gaps: list[int] = []
+    BEGAN.clear()
     pixels = np.full((9, 1, 2, 2), 100, dtype=np.uint8)
     pixels[0] = 250
     smoother = Smoother(
-        slow_at_first,
+        SlowAtFirst().eval(),
         Noise.isotropic("gaussian", 0.01, grid=1 / 255),
         estimate=400,
         estimator="fixed",
         block=20,
-        tuner=Slow(note, 0.005),
+        tuner=Slow(),
         workers=workers,
         shared_noise=shared_noise,
     )
-    sc.certify_all(smoother, ArrayDataset("few", pixels), tmp_path / "run", progress=compare)
-    assert sorted(began) == list(range(9))
+    sc.certify_all(
+        smoother,
+        ArrayDataset("few", pixels),
+        tmp_path / "run",
+        progress=lambda progress: gaps.append(len(BEGAN) - progress.done),
+    )
+    assert sorted(BEGAN) == list(range(9))
     assert len(gaps) == 9
     assert max(gaps) <= workers  # what is begun and not recorded
     assert workers == 1 or max(gaps) > 0  # the next inputs are tuned while one votes
@@ -203,16 +202,18 @@ import numpy as np, torch
 import smoothcert as sc
 from smoothcert.data import ArrayDataset
 from smoothcert.tuners import DataDependent
+from smoothcert.tuners.subject import Subject
 out, log = sys.argv[1], open(sys.argv[2], "a")
-class Logged(DataDependent):
-    def tune(self, subject):
-        print(subject.index, file=log, flush=True)
-        return super().tune(subject)
+drawn = Subject.mirrored
+def logged(subject, *key):  # once for each input that is tuned
+    print(subject.index, file=log, flush=True)
+    return drawn(subject, *key)
+Subject.mirrored = logged
 torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, 10)).eval()
 pixels = np.random.default_rng(0).integers(0, 256, size=(40, 1, 28, 28), dtype=np.uint8)
 noise = sc.Noise.isotropic("gaussian", 0.25, grid=1 / 255)
-smoother = sc.Smoother(model, noise, estimator="fixed", estimate=2000, tuner=Logged(), workers=2)
+smoother = sc.Smoother(model, noise, estimator="fixed", estimate=2000, tuner=DataDependent(), workers=2)
 sc.certify_all(smoother, ArrayDataset("noise", pixels), out)
 """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from smoothcert.certificates import Soundness
 from smoothcert.errors import RunError, SettingError, WeightsError
+from smoothcert.identity import described
 from smoothcert.memory import Memory
 from smoothcert.models import read_metadata, read_state, save_weights
 from smoothcert.noise import Noise
@@ -63,7 +65,7 @@ class TestPattern:
     @pytest.mark.parametrize("size", [(5, 5), (4, 7), (1, 3)])
     def test_the_formula(self, name: str, norm: float, size: tuple[int, int]) -> None:
         """κ‖(a, b)‖² + ι, pixel by pixel, in plain Python."""
-        found = Pattern(f"{name}:kappa=0.7,iota=0.3").maps((2, *size)).factors
+        found = Pattern(name, kappa=0.7, iota=0.3).maps((2, *size)).factors
         for i in range(size[0]):
             for j in range(size[1]):
                 a = 0.0 if size[0] == 1 else 2 * i / (size[0] - 1) - 1
@@ -86,30 +88,29 @@ class TestPattern:
         image.fromarray(brightness.astype(np.uint8)).save(tmp_path / "own.png")
         for pattern in (own, tmp_path / "own.npy", str(tmp_path / "own.npy")):
             assert np.array_equal(Pattern(pattern).maps(SHAPE).factors, np.broadcast_to(own, SHAPE))
-        seen = Pattern(f"{tmp_path / 'own.png'}:kappa=2,iota=0.5").maps(SHAPE).factors
+        seen = Pattern(tmp_path / "own.png", kappa=2, iota=0.5).maps(SHAPE).factors
         assert seen[1] == pytest.approx(0.5 + 2 * brightness / 255)
 
     def test_two_patterns_have_two_names(self) -> None:
-        patterns = ["l1", "l2", "l2:kappa=0.3", "l2:iota=0.9", np.ones(4), np.ones(5), np.full(5, 1.5)]
-        assert len({Pattern(pattern).name for pattern in patterns}) == len(patterns)
+        arrays = [Pattern(array) for array in (np.ones(4), np.ones(5), np.full(5, 1.5))]
+        patterns = [Pattern("l1"), Pattern("l2"), Pattern("l2", kappa=0.3), Pattern("l2", iota=0.9), *arrays]
+        assert len({described(pattern) for pattern in patterns}) == len(patterns)
 
     @pytest.mark.parametrize(
         ("pattern", "words"),
         [
-            ("l3", "no pattern and no file 'l3'; allowed: l1, l2 or linf"),
-            ("l2:kapa=1", "kappa and iota; got kappa, iota, kapa"),
-            ("l2:kappa=much", "not a parameter with a number"),
-            ("l1:kappa=-0.3", "these go from -0.4 to 0.8"),
-            (np.empty(0), "empty array"),
-            ("l2:iota=0", "finite number above 0; these go from 0 to 0.4"),
-            ("l2:kappa=-1", "these go from -1.2"),
-            (np.array([1.0, 0.0]), "finite number above 0"),
-            (np.array([1.0, math.nan]), "finite number above 0"),
+            ({"source": "l3"}, "no pattern and no file 'l3'; allowed: l1, l2 or linf"),
+            ({"source": "l1", "kappa": -0.3}, "these go from -0.4 to 0.8"),
+            ({"source": np.empty(0)}, "empty array"),
+            ({"source": "l2", "iota": 0.0}, "finite number above 0; these go from 0 to 0.4"),
+            ({"source": "l2", "kappa": -1.0}, "these go from -1.2"),
+            ({"source": np.array([1.0, 0.0])}, "finite number above 0"),
+            ({"source": np.array([1.0, math.nan])}, "finite number above 0"),
         ],
     )
-    def test_what_cannot_be_a_pattern(self, pattern: str, words: str) -> None:
+    def test_what_cannot_be_a_pattern(self, pattern: dict[str, Any], words: str) -> None:
         with pytest.raises(SettingError, match=words):
-            Pattern(pattern)
+            Pattern(**pattern)
 
     def test_a_pattern_of_another_size(self, tmp_path: Path) -> None:
         with pytest.raises(SettingError, match=r"shape \(5, 5\) and the inputs \(2, 6, 6\)"):

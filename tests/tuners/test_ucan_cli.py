@@ -62,12 +62,12 @@ def command(
 @pytest.mark.parametrize(
     ("method", "options", "label"),
     [
-        ("pattern", (), "global"),
-        ("pattern", ("--pattern", "linf:kappa=1,iota=0.5"), "global"),
-        ("pattern", ("--pattern", "own.npy"), "global"),
-        ("dataset", (), "global"),
-        ("per_input", (), "frozen"),
-        ("per_input", ("--generator", "per_input/generator.safetensors"), "frozen"),
+        ("pattern", "", "global"),
+        ("pattern", ":source=linf,kappa=1,iota=0.5", "global"),
+        ("pattern", ":source=own.npy", "global"),
+        ("dataset", "", "global"),
+        ("per_input", "", "frozen"),
+        ("per_input", ":generator=per_input/generator.safetensors", "frozen"),
     ],
 )
 def test_certify_with_each_method(
@@ -75,11 +75,11 @@ def test_certify_with_each_method(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
     method: str,
-    options: tuple[str, ...],
+    options: str,
     label: str,
 ) -> None:
     model = f"{'per_input' if method == 'per_input' else 'dataset'}/model.safetensors"
-    command(monkeypatch, capfd, "certify", "--model", model, *QUICK, "--method", method, *options, "--out", "run")
+    command(monkeypatch, capfd, "certify", "--model", model, *QUICK, "--method", method + options, "--out", "run")
     with open_run("run") as store:
         records = list(store.records())
         assert {record.soundness.value for record in records} == {label}
@@ -98,9 +98,8 @@ def test_certify_with_each_method(
             "needs a generator, and there is no generator.safetensors",
         ),
         (("--method", "per_input"), "holds a dataset generator, and per_input was asked for; use --method dataset"),
-        (("--method", "dataset", "--pattern", "l2"), "--pattern l2 is for --method pattern; got --method dataset"),
-        (("--generator", "g.safetensors"), "is for --method dataset or per_input; got --method fixed"),
-        (("--method", "pattern", "--pattern", "l7"), "there is no pattern and no file 'l7'"),
+        (("--method", "dataset:pattern=l2"), "'pattern=l2' is no parameter of it; it has generator"),
+        (("--method", "pattern:source=l7"), "there is no pattern and no file 'l7'"),
         (("--method", "paterns"), "did you mean 'pattern'"),
     ],
 )
@@ -116,16 +115,14 @@ def test_certify_says_what_is_wrong(
     assert not Path("run").exists()
 
 
-@pytest.mark.parametrize(
-    "asked", [("pattern", "--pattern", "still.npy"), ("per_input", "--generator", "still.safetensors")]
-)
-def test_predict_under_shaped_noise(folder: Path, asked: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("asked", ["pattern:source=still.npy", "per_input:generator=still.safetensors"])
+def test_predict_under_shaped_noise(folder: Path, asked: str) -> None:
     """Factors of almost nothing leave the network's own answers; under sigma 50 they would drown."""
     np.save(folder / "still.npy", np.full((28, 28), 1e-9))
     still = Generator(Design("per_input", SHAPE, least=1e-9, most=2e-9, width=2))
     save_generator(folder / "still.safetensors", still, Noise("gaussian", 50.0), {})
     chosen = ["--model", "model.safetensors", "--data", "digits", "--sigma", "50", "--grid", "none", "--limit", "20"]
-    done = CliRunner().invoke(app, ["predict", *chosen, "--json", "--method", *asked], catch_exceptions=False)
+    done = CliRunner().invoke(app, ["predict", *chosen, "--json", "--method", asked], catch_exceptions=False)
     model, digits = load_model("model.safetensors", shape=SHAPE), load("digits")
     with torch.no_grad():
         expected = model(torch.from_numpy(digits.inputs(range(20)))).argmax(1).tolist()
@@ -142,7 +139,8 @@ def test_a_generator_of_another_epoch_is_refused(
     given = ("certify", "--model", "dataset/model.safetensors", *QUICK, "--method", "dataset")
     refused = command(monkeypatch, capfd, *given, "--out", "run", status=2)
     assert "of epoch None and dataset/generator.safetensors of epoch 3" in refused
-    command(monkeypatch, capfd, *given, "--generator", "dataset/generator.safetensors", "--out", "run")
+    given = (*given[:-1], "dataset:generator=dataset/generator.safetensors")
+    command(monkeypatch, capfd, *given, "--out", "run")
 
 
 @pytest.mark.filterwarnings("ignore:the generated noise is isotropic")  # after two steps it is

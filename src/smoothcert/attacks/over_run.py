@@ -18,18 +18,15 @@ from smoothcert.certificates import Certificate
 from smoothcert.data.base import Dataset
 from smoothcert.errors import RunError, SettingError
 from smoothcert.findings import Finding
+from smoothcert.identity import differences
 from smoothcert.maths.projections import check_projectable
 from smoothcert.memory import Memory
 from smoothcert.records import Record
 from smoothcert.regions import Region
-from smoothcert.run import describe
 from smoothcert.settling import memory_file
 from smoothcert.smoother import Smoother
 from smoothcert.store import SqliteStore
 from smoothcert.store.attacked import AttackedRun
-
-# What the deployed predictor is made of: all of it must be what was certified.
-PREDICTOR = ("model", "data", "law", "scale", "loc", "domain", "tuner", "seed", "dtype", "channels_last", "compiled")
 
 
 def attack_run(
@@ -51,7 +48,9 @@ def attack_run(
     results, if they keep promises. Smoother and data set must be those that were certified.
     """
     with closing(AttackedRun(directory)) as store:
-        check_same(store.facts().get("configuration", {}), describe(smoother, dataset), directory)
+        check_same(
+            store.facts().get("configuration", {}), smoother.identity | {"data": dataset.fingerprint()}, directory
+        )
         records = [record for record in store.records() if record.label is not None][:limit]
         if not records:
             raise RunError(
@@ -93,7 +92,7 @@ def opened_memory(path: Path | str, smoother: Smoother) -> Memory:
     file = memory_file(path)
     if not file.is_file():
         raise SettingError(f"there is no memory at {path}; give the file that the certificates were settled in")
-    return Memory.open(file, norm=smoother.norm, owner=smoother.name, create=False)
+    return Memory.open(file, norm=smoother.norm, owner=smoother.identity, create=False)
 
 
 def check_memory(records: Sequence[Record], source: Path | str | None, directory: Path | str) -> None:
@@ -105,12 +104,8 @@ def check_memory(records: Sequence[Record], source: Path | str | None, directory
 
 
 def check_same(found: dict[str, object], here: dict[str, object], directory: Path | str) -> None:
-    """Refuse anything but what was certified."""
-    changes = [
-        f"{name}: {found[name]} there, {here.get(name)} here"
-        for name in PREDICTOR
-        if name in found and found[name] != here.get(name)
-    ]
+    """Refuse anything but the predictor and the data that were certified."""
+    changes = differences({name: value for name, value in found.items() if name in here}, here)
     if changes:
         raise RunError(
             f"this is not what {directory} certified ({'; '.join(changes)}); give the model and data of the run"

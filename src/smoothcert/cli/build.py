@@ -110,11 +110,10 @@ def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = No
     """The smoothed classifier, all settings checked before anything is computed or written."""
     from smoothcert.models import load_model
     from smoothcert.smoother import Smoother
-    from smoothcert.tuners import tuner_named
+    from smoothcert.tuners import METHODS
 
     noise, votes = noise_of(settings.noise, dataset), settings.certify
-    options = settings.tune.model_dump(exclude_none=True) | generator_options(settings)
-    tuner = tuner_named(votes.method, **options)
+    tuner = METHODS.make(method_of(votes.method, settings.model.source))
     if votes.rows < 1:
         raise SettingError(f"rows={votes.rows} must be at least 1")
     device = device_of(votes.device)
@@ -154,42 +153,35 @@ def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = No
         tuner=tuner,
         memory=memory,
         device=device,
+        identity=votes.identity,
     )
 
 
-def generator_options(settings: Settings) -> dict[str, str]:
-    """What the UCAN method needs beside its name: a pattern, or the file of a generator; nothing for other methods."""
-    method, given = settings.certify.method, settings.generator
-    if method == "pattern":
-        return {} if given.pattern is None else {"pattern": given.pattern}
-    if given.pattern is not None:
-        raise SettingError(f"--pattern {given.pattern} is for --method pattern; got --method {method}")
-    if method not in ("dataset", "per_input"):
-        if given.source is not None:
-            raise SettingError(
-                f"--generator {given.source} is for --method dataset or per_input; got --method {method}"
-            )
-        return {}
-    if given.source is not None:
-        return {"generator": given.source}
+def method_of(spec: str, source: str | None) -> str:
+    """The method; a learned generator that is not named is the one that training wrote beside the model."""
+    from smoothcert.registry import split_spec
+
+    method, given = split_spec(spec)
+    if method not in ("dataset", "per_input") or given:
+        return spec
     from smoothcert.models import read_metadata
     from smoothcert.tuners.ucan import generator_beside
 
-    model = Path(settings.model.source or "model.safetensors")
+    model = Path(source or "model.safetensors")
     beside = generator_beside(model)
     if not beside.is_file():
         raise SettingError(
-            f"--method {method} needs a generator, and there is no {beside}; "
-            f"give --generator, the file that smoothcert train --generator {method} writes beside its model"
+            f"--method {method} needs a generator, and there is no {beside}; give --method {method}:generator=FILE, the file "
+            f"that smoothcert train --generator {method} writes beside its model"
         )
     if model.suffix == ".safetensors":
         epochs = [read_metadata(file).get("smoothcert.epoch") for file in (model, beside)]
         if epochs[0] != epochs[1]:
             raise SettingError(
                 f"{model} is of epoch {epochs[0]} and {beside} of epoch {epochs[1]}: training was stopped between the two; "
-                "use model.safetensors, or give --generator"
+                f"use model.safetensors, or give --method {method}:generator=FILE"
             )
-    return {"generator": str(beside)}
+    return f"{method}:generator={beside}"
 
 
 def device_of(name: str) -> torch.device:

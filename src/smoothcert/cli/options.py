@@ -17,7 +17,6 @@ from smoothcert.errors import SettingError
 
 IN_RUN = "run"  # the value of --memory alone
 MODEL, DATA, NOISE, VOTES, ENGINE = "Model", "Data", "Noise", "Votes", "Engine"
-TUNE = "Method (what is left out is the method's default)"
 UCAN = "Shaped noise (UCAN)"
 
 Model = Annotated[
@@ -112,9 +111,9 @@ Norm = Annotated[float | None, typer.Option(help="1, 2, inf or any p > 0. [defau
 Method = Annotated[
     str | None,
     typer.Option(
-        help="Who chooses the noise: fixed; per input data_dependent (one factor), ancer (every coordinate), either with "
-        "_published for the form in its paper, hill_climb or hill_climb_keep_label (UniCR's I-OPT), or reuse; pattern, dataset "
-        "or per_input (UCAN). [default: fixed]",
+        help="Who chooses the noise, with parameters after a colon, such as ancer:steps=60,kappa=1.5: fixed; per input "
+        "data_dependent (one factor), ancer (every coordinate), either with _published for the form in its paper, hill_climb "
+        "(UniCR's I-OPT), or reuse:run=RUN; pattern, dataset or per_input (UCAN); or package.module:Name. [default: fixed]",
         rich_help_panel=VOTES,
     ),
 ]
@@ -127,32 +126,19 @@ Memory = Annotated[
         rich_help_panel=VOTES,
     ),
 ]
-TuneSteps = Annotated[int | None, typer.Option(help="Steps of the tuner.", rich_help_panel=TUNE)]
-TuneDraws = Annotated[int | None, typer.Option(help="Noisy copies per step.", rich_help_panel=TUNE)]
-StepSize = Annotated[float | None, typer.Option(help="Size of the first step.", rich_help_panel=TUNE)]
-Kappa = Annotated[
-    float | None, typer.Option(help="ancer: weight of the inner radius beside the volume.", rich_help_panel=TUNE)
-]
-TuneVotes = Annotated[int | None, typer.Option(help="Votes that compare one noise with another.", rich_help_panel=TUNE)]
-Largest = Annotated[
-    float | None, typer.Option(help="Largest factor of the given noise. [default: 2]", rich_help_panel=TUNE)
-]
-Tuned = Annotated[
-    str | None, typer.Option(help="reuse: the run whose noise is used again.", rich_help_panel=TUNE, metavar="RUN")
-]
 Pattern = Annotated[
     str | None,
     typer.Option(
-        help="For --method pattern: l1, l2 or linf (l2:kappa=0.2,iota=0.8), an .npy file of factors on the scale, or a picture.",
+        help="Train under this pattern: l1, l2 or linf (parameters: source=l2,kappa=0.2,iota=0.8), an .npy file of factors on "
+        "the scale, or a picture.",
         rich_help_panel=UCAN,
     ),
 ]
-GeneratorFile = Annotated[
+Identity = Annotated[
     str | None,
     typer.Option(
-        "--generator",
-        help="For --method dataset or per_input: the generator's file. [default: generator.safetensors beside the model]",
-        rich_help_panel=UCAN,
+        help="Your own name for a model that cannot be known by its value; a new one is due whenever it changes.",
+        rich_help_panel=MODEL,
     ),
 ]
 Select = Annotated[int | None, typer.Option(help="Votes to choose the class. [default: 100]", rich_help_panel=VOTES)]
@@ -253,13 +239,6 @@ PATHS = {
     "scale": "noise.scale",
     "loc": "noise.loc",
     "grid": "noise.grid",
-    "tune_steps": "tune.steps",
-    "tune_draws": "tune.draws",
-    "step_size": "tune.step_size",
-    "kappa": "tune.kappa",
-    "tune_votes": "tune.votes",
-    "largest": "tune.largest",
-    "tuned": "tune.run",
     "generator": "generator.source",
     **{name: f"generator.{name}" for name in ("pattern", "objective", "weight", "least", "most", "shift")},
     **{
@@ -272,6 +251,7 @@ PATHS = {
             *(
                 "norm",
                 "method",
+                "identity",
                 "select",
                 "estimate",
                 "alpha",

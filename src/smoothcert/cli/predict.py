@@ -30,6 +30,7 @@ def command(
     weights: o.Weights = None,
     mean: o.Mean = None,
     std: o.Std = None,
+    identity: o.Identity = None,
     data: o.Data = None,
     root: o.Root = None,
     split: o.Split = None,
@@ -47,8 +48,6 @@ def command(
     grid: o.Grid = None,
     norm: o.Norm = None,
     method: o.Method = None,
-    pattern: o.Pattern = None,
-    generator: o.GeneratorFile = None,
     memory: Annotated[
         str | None,
         typer.Option(

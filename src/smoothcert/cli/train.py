@@ -160,7 +160,7 @@ def command(
     """Train a built-in model under noise, so that certifying it with the same noise is worth while.
 
     A killed training goes on from its last epoch to the same weights. --sigma 0 trains without noise, for
-    certify --method hill_climb_keep_label.
+    certify --method hill_climb:keep_label=true.
     """
     path = train_model(o.settings_of(context, "train"), out)
     errors.print(f"model: {path}; certify it with: smoothcert certify --model {path} …")
@@ -190,7 +190,8 @@ def train_model(settings: Settings, out: Path) -> Path:
         raise DataError(f"{train_data.name} has no labels, so nothing can be trained on it; give data with labels")
     device_of(settings.train.device)
     from smoothcert.cli.ucan import shaped_training
-    from smoothcert.models import fingerprint, load_weights
+    from smoothcert.identity import identity
+    from smoothcert.models import load_weights
     from smoothcert.training import BatchReport, EpochReport, TrainSettings, new_model
     from smoothcert.training.batches import held_out
     from smoothcert.training.logs import tensorboard_log
@@ -221,7 +222,7 @@ def train_model(settings: Settings, out: Path) -> Path:
     model = new_model(architecture, plan.seed)
     if settings.model.weights is not None:
         load_weights(model, settings.model.weights)
-        plan = replace(plan, start=f"weights {fingerprint(model)[:16]}")
+        plan = replace(plan, start=f"weights {identity(model)[:16]}")
     with progress_bar() as bar:
         task = bar.add_task("train", total=plan.epochs, rate="")
 

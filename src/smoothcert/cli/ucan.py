@@ -21,8 +21,8 @@ def shaped_training(
 ) -> tuple[Callable[..., Path], TrainSettings, Noise | None]:
     """Plain training if no shape was asked for; else under a pattern or a learned generator, or with one to be learned."""
     from smoothcert.training import Learned, UcanSettings, train, train_jointly
+    from smoothcert.tuners import METHODS, Pattern
     from smoothcert.tuners.generators import DATASET, PER_INPUT
-    from smoothcert.tuners.pattern import Pattern
     from smoothcert.tuners.ucan import kind_of, load_generator, load_maps
 
     source = settings.source
@@ -37,7 +37,10 @@ def shaped_training(
             "--sigma 0 leaves no noise to be shaped; give --sigma above 0, or no --pattern and --generator"
         )
     if settings.pattern is not None:
-        return train, plan, Pattern(settings.pattern).maps(shape).on(noise)
+        plain = "=" not in settings.pattern
+        pattern = Pattern(settings.pattern) if plain else METHODS.make(f"pattern:{settings.pattern}")
+        assert isinstance(pattern, Pattern)
+        return train, plan, pattern.maps(shape).on(noise)
     assert source is not None
     if source in (DATASET, PER_INPUT):
         own = settings.model_dump(exclude={"source", "pattern"})

@@ -14,6 +14,7 @@ import numpy as np
 from smoothcert.errors import SettingError
 from smoothcert.maths import Array
 from smoothcert.maths.quadrature import HalfLine
+from smoothcert.registry import Plugin
 
 
 class Draws(Protocol):
@@ -61,7 +62,7 @@ class RadiusRule:
         return by_lower, by_upper
 
 
-class Law(ABC):
+class Law(Plugin, ABC):
     """Unit noise: centred, symmetric, scale one. Coordinates are independent unless ``independent`` is False.
 
     A law of your own gives ``sample`` and ``log_prob``; the rest is worked out numerically. With independent

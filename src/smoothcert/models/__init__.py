@@ -12,7 +12,6 @@ from torch import nn
 from smoothcert.models.adapters import Classifier, classifier_of, unfixed
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
 from smoothcert.models.exported import Exported
-from smoothcert.models.fingerprint import fingerprint
 from smoothcert.models.loading import load_model
 from smoothcert.models.mlp import mlp
 from smoothcert.models.normalize import Normalize, with_normalisation
@@ -28,7 +27,6 @@ __all__ = [
     "Exported",
     "Normalize",
     "classifier_of",
-    "fingerprint",
     "lenet",
     "load_model",
     "load_weights",

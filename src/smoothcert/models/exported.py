@@ -15,23 +15,25 @@ import torch
 from torch import Tensor, fx, nn
 
 from smoothcert.errors import ModelError, WeightsError
+from smoothcert.identity import Kept
 
 
-class Exported(nn.Module):
+class Exported(nn.Module, Kept):
     """An exported graph: it has one mode, that of its export, so train() and eval() change nothing.
 
     It keeps the hash of its file, since constants of the graph do not show among its weights.
     """
 
-    digest: Tensor
-
     def __init__(self, graph: nn.Module, digest: bytes = b"") -> None:
         super().__init__()
         self.graph = graph
         self.sizes = _input_sizes(graph)
-        self.register_buffer("digest", torch.tensor(list(digest), dtype=torch.uint8))
+        self.digest = digest
         for module in self.modules():
             module.training = False
+
+    def content(self) -> object:
+        return self.digest or self.graph
 
     def train(self, mode: bool = True) -> Exported:
         """Do nothing: the graph was fixed when it was exported."""

@@ -10,20 +10,22 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.errors import ModelError, WeightsError
+from smoothcert.identity import Kept
 from smoothcert.models.extras import import_extra
 
 
-class OnnxModel(nn.Module):
+class OnnxModel(nn.Module, Kept):
     """An onnxruntime session as a module; it keeps the hash of its files, which stands for its weights."""
-
-    digest: Tensor
 
     def __init__(self, session: Any, digest: bytes) -> None:
         super().__init__()
         self.session = session
         self.sizes = _input_sizes(session)
-        self.register_buffer("digest", torch.tensor(list(digest), dtype=torch.uint8))
+        self.digest = digest
         self.training = False
+
+    def content(self) -> object:
+        return self.digest
 
     def train(self, mode: bool = True) -> OnnxModel:
         """Do nothing: an ONNX graph has one mode."""

@@ -16,22 +16,24 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.errors import ModelError, WeightsError
+from smoothcert.identity import Kept
 
 SUFFIXES = (".ts", ".torchscript")
 # Operators that differ between training and evaluation, and where they take the flag.
 MODES = {"aten::batch_norm": 5, "aten::dropout": 2, "aten::feature_dropout": 2}
 
 
-class Scripted(nn.Module):
+class Scripted(nn.Module, Kept):
     """A TorchScript model in eval mode; it keeps the hash of its file, since frozen weights do not show."""
-
-    digest: Tensor
 
     def __init__(self, script: nn.Module, digest: bytes = b"") -> None:
         super().__init__()
         self.script = script
-        self.register_buffer("digest", torch.tensor(list(digest), dtype=torch.uint8))
+        self.digest = digest
         self.training = False
+
+    def content(self) -> object:
+        return self.digest or self.script
 
     def train(self, mode: bool = True) -> Scripted:
         """Do nothing: the model was put in eval mode when it was loaded, and may have no other."""

@@ -8,8 +8,8 @@ from dataclasses import asdict
 
 from torch import nn
 
+from smoothcert.identity import identity
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
-from smoothcert.models.fingerprint import fingerprint
 from smoothcert.noise import Noise
 from smoothcert.training.base import Recipe
 from smoothcert.training.batches import Examples
@@ -70,4 +70,4 @@ def noise_in_words(noise: Noise | None, generator: nn.Module | None) -> str:
     if generator is None:
         return words
     learns = any(value.requires_grad for value in generator.parameters())
-    return f"{words}, shaped by {'a generator that learns' if learns else f'generator {fingerprint(generator)[:16]}'}"
+    return f"{words}, shaped by {'a generator that learns' if learns else f'generator {identity(generator)[:16]}'}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,7 +12,8 @@ from torch import Tensor
 
 from smoothcert.maths.intervals import lower_bound
 from smoothcert.noise import Noise
-from smoothcert.tuners.base import Tuner, named, positive
+from smoothcert.registry import setting
+from smoothcert.tuners.base import Tuner
 from smoothcert.tuners.data_dependent import DataDependent
 from smoothcert.tuners.subject import Phase, Subject, rivals_of, tuned
 
@@ -22,6 +24,7 @@ SIZES = (1.1, 1.0, 0.9)  # copies of the shape that was found, compared by votes
 ROOM = math.log(20.0)  # no coordinate above 20 times the least: where nothing matters it would grow for ever
 
 
+@dataclass(frozen=True)
 class Ancer(Tuner):
     """A scale per coordinate, by ascent on log inner radius + log proxy radius / kappa (after Eiras et al. 2022).
 
@@ -36,20 +39,17 @@ class Ancer(Tuner):
     name = "ancer"
     reads_input = True
 
-    def __init__(
-        self,
-        *,
-        steps: int = 100,
-        draws: int = 64,
-        step_size: float = 0.25,
-        kappa: float = 1.5,
-        votes: int = 1000,
-        largest: float = 2.0,
-    ) -> None:
-        positive(steps=steps, draws=draws, step_size=step_size, kappa=kappa, votes=votes)
-        self.steps, self.draws, self.step_size, self.kappa, self.votes = steps, draws, step_size, kappa, votes
-        self.isotropic = DataDependent(largest=largest)
-        self.name = f"{named(self, steps, draws, step_size, kappa, votes)} from {self.isotropic.name}"  # type: ignore[misc]
+    steps: int = setting(100, "steps of the ascent", least=1)
+    draws: int = setting(64, "noisy copies per step", least=2)
+    step_size: float = setting(0.25, "size of the first step", above=0)
+    kappa: float = setting(1.5, "weight of the inner radius beside the volume", above=0)
+    votes: int = setting(1000, "votes that compare one noise with another", least=1)
+    largest: float = setting(2.0, "the largest factor of the given noise, of the least scale", least=1)
+
+    @property
+    def isotropic(self) -> DataDependent:
+        """Who finds the noise that the ascent starts from."""
+        return DataDependent(largest=self.largest)
 
     def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
         return tuned(smoother, x, start, indices, self.tune)

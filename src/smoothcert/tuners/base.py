@@ -2,45 +2,31 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor
 
-from smoothcert.errors import SettingError
-from smoothcert.laws.base import written
 from smoothcert.noise import Noise
+from smoothcert.registry import Plugin
 
 if TYPE_CHECKING:
     from smoothcert.smoother import Smoother
 
 
-class Tuner(ABC):
-    """Chooses the noise for a batch, from draws that are never the certifying draws."""
+class Tuner(Plugin, ABC):
+    """Chooses the noise for a batch, from draws that are never the certifying draws.
 
-    name: ClassVar[str]
+    A frozen dataclass whose fields are its parameters; they are part of every run that it serves.
+    """
+
     reads_input: ClassVar[bool]  # True: certificates are FROZEN until a memory settles them
-    costly: ClassVar[bool] = (
-        True  # reading an input takes work: inputs are then taken one by one, each voted on at once
-    )
+    costly: ClassVar[bool] = True  # reading inputs takes work: they are taken one by one, and each is voted on at once
 
     @abstractmethod
     def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
         """The noise for each input of x, from the noise the user gave; draws are keyed by index and stage TUNE."""
 
-    def check(self, facts: Mapping[str, Any]) -> None:  # noqa: B027 (most tuners serve every run)
+    def check(self, facts: Mapping[str, Any]) -> None:
         """Refuse a run that this tuner cannot serve; facts is the run's configuration."""
-
-
-def named(tuner: Tuner, *settings: float) -> str:
-    """The name with its settings: it goes into the run's configuration, so that two settings never mix in one run."""
-    return f"{type(tuner).name} {','.join(map(written, settings))}"
-
-
-def positive(**settings: float) -> None:
-    """Refuse settings that are not finite numbers above 0."""
-    for name, value in settings.items():
-        if not (value > 0 and math.isfinite(value)):
-            raise SettingError(f"{name}={value} must be a finite number above 0")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from smoothcert.errors import SettingError
 from smoothcert.noise import Noise
 from smoothcert.polling import tally
-from smoothcert.tuners.base import Tuner, named, positive
+from smoothcert.registry import setting
+from smoothcert.tuners.base import Tuner
 from smoothcert.tuners.subject import Phase, Subject, tuned
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ GAIN = 1.02  # the least that a step must promise: below it is chance
 LEAST = -13  # steps from the start: the factor 1/18
 
 
+@dataclass(frozen=True)
 class DataDependent(Tuner):
     """One factor per input for the whole noise (Alfarra et al. 2022), found by votes instead of gradients.
 
@@ -36,12 +38,8 @@ class DataDependent(Tuner):
     name = "data_dependent"
     reads_input = True
 
-    def __init__(self, *, votes: int = 400, largest: float = 2.0) -> None:
-        positive(votes=votes, largest=largest)
-        if largest < 1:
-            raise SettingError(f"largest={largest} must be at least 1: it is the largest factor of the noise you gave")
-        self.votes, self.largest = votes, largest
-        self.name = named(self, votes, largest)  # type: ignore[misc]
+    votes: int = setting(400, "votes that compare one noise with another", least=1)
+    largest: float = setting(2.0, "the largest factor of the given noise", least=1)
 
     def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
         return tuned(smoother, x, start, indices, lambda subject: self.tune(subject)[0])

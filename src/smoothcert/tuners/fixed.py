@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from smoothcert.smoother import Smoother
 
 
+@dataclass(frozen=True)
 class Fixed(Tuner):
     """Keeps the noise the user gave."""
 

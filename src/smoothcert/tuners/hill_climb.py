@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -14,9 +13,9 @@ from torch import Tensor
 from smoothcert.errors import SettingError
 from smoothcert.estimators import Plan, Target, estimator_for
 from smoothcert.laws import LAWS, Law, law_named
-from smoothcert.laws.base import written
 from smoothcert.noise import Noise
 from smoothcert.polling import Count
+from smoothcert.registry import setting, written
 from smoothcert.seeds import Stage
 from smoothcert.tuners.base import Tuner
 from smoothcert.votes import Votes
@@ -28,6 +27,7 @@ Place = tuple[int, int]  # steps from the start: in scale, in shape
 MOVES: tuple[tuple[Place, Place], ...] = (((1, 0), (-1, 0)), ((0, 1), (0, -1)))
 
 
+@dataclass(frozen=True)
 class HillClimb(Tuner):
     """Climbs from the user's noise, input by input, to a larger certified radius (UniCR 2022, Alg. 3, I-OPT).
 
@@ -44,29 +44,14 @@ class HillClimb(Tuner):
     name = "hill_climb"
     reads_input = True
 
-    def __init__(
-        self,
-        *,
-        votes: int = 1000,
-        step: float = 1.2,
-        factors: tuple[float, float] = (1 / 16, 4.0),
-        shape_step: float = 0.25,
-        shapes: tuple[float, float] = (0.25, 5.0),
-        keep_label: bool = False,
-    ) -> None:
-        if votes < 1:
-            raise SettingError(f"votes={votes} must be at least 1; the published number is 1000")
-        if not (step > 1 and math.isfinite(step)):
-            raise SettingError(f"step={step} must be a finite factor above 1, such as 1.2")
-        if not 0 < factors[0] <= 1 <= factors[1] < math.inf:
-            raise SettingError(f"factors={factors} must be finite, above 0, and have 1 between them")
-        if not (shape_step > 0 and shapes[0] <= shapes[1]):
-            raise SettingError(f"shape_step={shape_step} must be above 0 and shapes={shapes} a range, lowest first")
-        self.votes, self.step, self.factors = votes, step, factors
-        self.shape_step, self.shapes, self.keep_label = shape_step, shapes, keep_label
-        settings = (votes, step, *factors, shape_step, *shapes, float(keep_label))
-        # The name goes into the run's configuration, so that two settings never mix in one run.
-        self.name = f"{type(self).name} {','.join(map(written, settings))}"  # type: ignore[misc]
+    votes: int = setting(1000, "votes that compare one noise with another", least=1)
+    step: float = setting(1.2, "the factor of one step in scale", above=1)
+    least: float = setting(1 / 16, "the least factor of the given noise", above=0, most=1)
+    most: float = setting(4.0, "the largest factor of the given noise", least=1)
+    shape_step: float = setting(0.25, "one step in the law's parameter", above=0)
+    least_shape: float = setting(0.25, "the least parameter of the law")
+    most_shape: float = setting(5.0, "the largest parameter of the law")
+    keep_label: bool = setting(False, "only noise under which the answer is that without noise")
 
     def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
         """The noise where each input's climb ended. All inputs climb at once, a vote of each per round."""
@@ -115,7 +100,7 @@ class HillClimb(Tuner):
         """The noise so many steps from the start; None outside the limits, or where nothing could be certified."""
         factor = self.step ** place[0]
         law = self._law(start.law, place[1])
-        if law is None or not self.factors[0] <= factor <= self.factors[1]:
+        if law is None or not self.least <= factor <= self.most:
             return None
         if plan.rivals == "runner_up" and not law.radii:
             return None  # a bounded runner-up needs a theorem
@@ -129,7 +114,7 @@ class HillClimb(Tuner):
         if not steps or shape is None:
             return None if steps else law
         value = shape[1] + steps * self.shape_step
-        if not self.shapes[0] <= value <= self.shapes[1]:
+        if not self.least_shape <= value <= self.most_shape:
             return None
         try:
             return law_named(f"{law.name}:{shape[0]}={written(value)}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,9 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from smoothcert.errors import MissingExtra, SettingError
-from smoothcert.laws.base import written
 from smoothcert.maths import FloatArray
 from smoothcert.noise import Noise
+from smoothcert.registry import setting
 from smoothcert.tuners.base import Tuner
 from smoothcert.tuners.maps import Maps
 
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
 
 NORMS = {"l1": 1.0, "l2": 2.0, "linf": math.inf}
 KAPPA, IOTA = 0.2, 0.8  # as released
-ALLOWED = "allowed: l1, l2 or linf (with parameters, l2:kappa=0.2,iota=0.8), an .npy file of factors, or a picture"
+ALLOWED = "allowed: l1, l2 or linf, an .npy file of factors, or a picture"
 
 
+@dataclass(frozen=True, eq=False)
 class Pattern(Tuner):
     """The same map for every input: low in the centre, high at the border, or whatever the user gives.
 
@@ -37,33 +39,35 @@ class Pattern(Tuner):
     name = "pattern"
     reads_input = False
 
-    def __init__(self, pattern: str | Path | ArrayLike = "l2") -> None:
-        self.norm, self.kappa, self.iota, self.factors = math.nan, KAPPA, IOTA, np.empty(0)
-        if isinstance(pattern, str | Path):
-            source, colon, parameters = str(pattern).partition(":")
-            if colon and Path(str(pattern)).is_file():  # a file whose name has a colon
-                source, parameters = str(pattern), ""
-            self.kappa, self.iota = _parameters(parameters)
-            if source in NORMS:
-                self.norm = NORMS[source]
-            else:
-                self.factors = _read(Path(source), self.kappa, self.iota)
-        else:
-            self.factors = np.asarray(pattern, dtype=float)
-            if not self.factors.size:
-                raise SettingError(f"the pattern is an empty array; {ALLOWED}")
-        content = f"l{self.norm:g},{written(self.kappa)},{written(self.iota)}"
-        if self.factors.size:
-            digest = hashlib.sha256(str(self.factors.shape).encode() + self.factors.tobytes())
-            content = f"sha256:{digest.hexdigest()}"
-        # The name goes into the run's configuration, so that two patterns never mix in one run.
-        self.name = f"{type(self).name} {content}"  # type: ignore[misc]
-        corner = 2 ** (2 / self.norm)  # ‖(1, 1)‖² at the corners of the picture
-        _check(self.factors if self.factors.size else np.array([self.iota, self.iota + self.kappa * corner]))
+    source: str | Path | ArrayLike = setting("l2", "l1, l2 or linf, an .npy file of factors, or a picture")
+    kappa: float = setting(KAPPA, "by how much the factor grows: to a border's middle, or from black to white")
+    iota: float = setting(IOTA, "the factor in the centre, or of black")
+
+    def __post_init__(self) -> None:
+        corner = 2 ** (2 / NORMS[str(self.source)]) if self.formula else 0.0  # ‖(1, 1)‖² at the corners of the picture
+        _check(np.array([self.iota, self.iota + self.kappa * corner]) if self.formula else self.factors)
+
+    @property
+    def formula(self) -> bool:
+        """Is it one of UCAN's patterns?"""
+        return isinstance(self.source, str) and self.source in NORMS
+
+    @cached_property
+    def factors(self) -> FloatArray:
+        """The factors of an array, a file or a picture."""
+        if isinstance(self.source, str | Path):
+            return _read(Path(self.source), self.kappa, self.iota)
+        factors = np.asarray(self.source, dtype=float)
+        if not factors.size:
+            raise SettingError(f"the pattern is an empty array; {ALLOWED}")
+        return factors
+
+    def content(self) -> object:
+        return super().content() if self.formula else self.factors
 
     def maps(self, shape: Sequence[int]) -> Maps:
         """The factors for inputs of this shape."""
-        factors = self.factors if self.factors.size else radial(shape, self.norm, self.kappa, self.iota)
+        factors = radial(shape, NORMS[str(self.source)], self.kappa, self.iota) if self.formula else self.factors
         try:
             return Maps(np.array(np.broadcast_to(factors, shape)))
         except ValueError:
@@ -92,20 +96,6 @@ def radial(shape: Sequence[int], norm: float, kappa: float = KAPPA, iota: float 
     a, b = (np.linspace(-1, 1, size) if size > 1 else np.zeros(1) for size in shape[-2:])
     distance = np.linalg.norm(np.stack(np.meshgrid(a, b, indexing="ij")), ord=norm, axis=0)
     return np.asarray(kappa * distance**2 + iota)
-
-
-def _parameters(text: str) -> tuple[float, float]:
-    """kappa and iota from ``kappa=0.2,iota=0.8``, either or none."""
-    values = {"kappa": KAPPA, "iota": IOTA}
-    for part in filter(None, text.split(",")):
-        name, _, value = part.partition("=")
-        try:
-            values[name.strip()] = float(value)
-        except ValueError:
-            raise SettingError(f"the pattern's {part!r} is not a parameter with a number; {ALLOWED}") from None
-    if set(values) != {"kappa", "iota"}:
-        raise SettingError(f"a pattern has the parameters kappa and iota; got {', '.join(values)}; {ALLOWED}")
-    return values["kappa"], values["iota"]
 
 
 def _read(path: Path, kappa: float, iota: float) -> FloatArray:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from smoothcert.noise import Noise
-from smoothcert.tuners.base import Tuner, named, positive
+from smoothcert.registry import setting
+from smoothcert.tuners.base import Tuner
 from smoothcert.tuners.gap import Gap
 from smoothcert.tuners.subject import Phase, Subject, tuned
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 LEAST, LARGEST = 1 / 16, 4.0  # ours: where the clamp is active the scale of a sure input would grow for ever
 
 
+@dataclass(frozen=True)
 class PublishedDataDependent(Tuner):
     """Gradient ascent on scale · gap of the mean softmax (Alfarra et al. 2022, Alg. 1).
 
@@ -28,10 +31,10 @@ class PublishedDataDependent(Tuner):
     name = "data_dependent_published"
     reads_input = True
 
-    def __init__(self, *, steps: int = 900, draws: int = 1, step_size: float = 1e-4, clamp: float = 0.02) -> None:
-        positive(steps=steps, draws=draws, step_size=step_size, clamp=clamp)
-        self.steps, self.draws, self.step_size, self.clamp = steps, draws, step_size, clamp
-        self.name = named(self, steps, draws, step_size, clamp)  # type: ignore[misc]
+    steps: int = setting(900, "steps of the ascent", least=1)
+    draws: int = setting(1, "noisy copies per step", least=1)
+    step_size: float = setting(1e-4, "size of a step", above=0)
+    clamp: float = setting(0.02, "no probability nearer than this to 0 or 1", above=0, below=0.5)
 
     def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
         return tuned(smoother, x, start, indices, self.tune)
@@ -49,6 +52,7 @@ class PublishedDataDependent(Tuner):
         return factor.detach() * start
 
 
+@dataclass(frozen=True)
 class PublishedAncer(Tuner):
     """Adam on gap·geomean(scale) + kappa·gap·min(scale), no scale below the isotropic one (Eiras et al. 2022, App. C).
 
@@ -59,13 +63,17 @@ class PublishedAncer(Tuner):
     name = "ancer_published"
     reads_input = True
 
-    def __init__(
-        self, *, steps: int = 100, draws: int = 100, step_size: float = 0.04, kappa: float = 2.0, clamp: float = 0.001
-    ) -> None:
-        positive(steps=steps, draws=draws, step_size=step_size, kappa=kappa, clamp=clamp)
-        self.steps, self.draws, self.step_size, self.kappa, self.clamp = steps, draws, step_size, kappa, clamp
-        self.isotropic = PublishedDataDependent()
-        self.name = named(self, steps, draws, step_size, kappa, clamp)  # type: ignore[misc]
+    steps: int = setting(100, "steps of the ascent", least=1)
+    draws: int = setting(100, "noisy copies per step", least=1)
+    step_size: float = setting(0.04, "size of a step", above=0)
+    kappa: float = setting(2.0, "weight of the inner radius beside the volume", above=0)
+    clamp: float = setting(0.001, "no probability nearer than this to 0 or 1", above=0, below=0.5)
+    isotropic_steps: int = setting(900, "steps of the isotropic ascent before it", least=1)
+
+    @property
+    def isotropic(self) -> PublishedDataDependent:
+        """Who finds the scale that this one starts from."""
+        return PublishedDataDependent(steps=self.isotropic_steps)
 
     def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
         return tuned(smoother, x, start, indices, self.tune)

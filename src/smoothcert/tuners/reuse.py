@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from smoothcert.laws import law_named
 from smoothcert.maths import FloatArray
 from smoothcert.noise import Noise
 from smoothcert.records import Parameter
+from smoothcert.registry import setting
 from smoothcert.store import SqliteStore, open_run
 from smoothcert.tuners.base import Tuner
 from smoothcert.tuners.hill_climb import Separate
@@ -24,26 +25,41 @@ if TYPE_CHECKING:
     from smoothcert.smoother import Smoother
 
 
+@dataclass(frozen=True)
 class Reuse(Tuner):
-    """Gives each input the law, scale and loc that its record in another run has; the grid is the user's."""
+    """Gives each input the law, scale and loc that its record in another run has; the grid is the user's.
+
+    The seed must be another: with the same one the votes that certified there would be cast, and counted, again.
+    """
 
     name = "reuse"
     reads_input = True  # as the tuner did that made the run
     costly = False
 
-    def __init__(self, run: Path | str) -> None:
-        self.run = Path(run)
-        with open_run(self.run) as store:
-            self.facts = store.facts().get("configuration", {})
+    run: str | Path = setting(help="the run whose noise is used again")
+
+    def __post_init__(self) -> None:
         if "data" not in self.facts:
             raise RunError(
                 f"{self.run} does not say for which data its noise was tuned (it was imported, or not made by smoothcert certify); "
                 "give a run of smoothcert certify"
             )
-        digest = hashlib.sha256(json.dumps(self.facts, sort_keys=True).encode()).hexdigest()
-        self.name = f"{type(self).name} {digest}"  # type: ignore[misc]
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """The configuration of the run."""
+        with open_run(self.run) as store:
+            return dict(store.facts().get("configuration", {}))
+
+    def content(self) -> object:
+        return self.facts
 
     def check(self, facts: Mapping[str, Any]) -> None:
+        if facts["seed"] == self.facts["seed"]:
+            raise SettingError(
+                f"the votes in {self.run} were cast with seed {facts['seed']}, and this seed would cast the same ones again; "
+                f"give another: --seed {int(facts['seed']) + 1}"
+            )
         if facts["data"] != self.facts["data"]:
             raise RunError(
                 f"the noise in {self.run} was tuned for other data ({self.facts['data']}, here {facts['data']}); inputs are "

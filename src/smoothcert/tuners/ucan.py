@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.errors import InputError, SettingError, WeightsError
-from smoothcert.models.fingerprint import fingerprint
 from smoothcert.models.weights import load_weights, read_metadata, read_state, save_weights
 from smoothcert.noise import Noise
+from smoothcert.registry import setting
 from smoothcert.tuners.base import Tuner
 from smoothcert.tuners.generators import DATASET, PER_INPUT, Design, Generator
 from smoothcert.tuners.maps import Maps
@@ -27,24 +28,32 @@ GENERATOR = "generator.safetensors"
 KEY = "smoothcert.generator"
 
 
+@dataclass(frozen=True, eq=False)
 class DatasetWise(Tuner):
     """One learned map for the whole data set: evaluated once and stored, so that it cannot depend on the test input."""
 
     name = DATASET
     reads_input = False
 
-    def __init__(self, generator: str | Path | Maps) -> None:
-        self.learned = generator if isinstance(generator, Maps) else load_maps(generator)
-        digest = hashlib.sha256()
-        for values in (self.learned.factors, np.asarray(self.learned.shifts)):
-            digest.update(str(values.shape).encode() + values.tobytes())
-        self.name = f"{type(self).name} sha256:{digest.hexdigest()}"  # type: ignore[misc]
+    generator: str | Path | Maps = setting(help="the generator's file; by default the one beside the model")
+
+    def __post_init__(self) -> None:
+        assert self.learned  # read now: what is wrong with the file is said before anything is computed
+
+    @cached_property
+    def learned(self) -> Maps:
+        """The map."""
+        return self.generator if isinstance(self.generator, Maps) else load_maps(self.generator)
+
+    def content(self) -> object:
+        return self.learned
 
     def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
         _check_shape(self.learned.factors.shape, x)
         return self.learned.on(start)
 
 
+@dataclass(frozen=True, eq=False)
 class PerInput(Tuner):
     """A network reads the input and gives it its own map (UCAN certification-wise): frozen until a memory settles it."""
 
@@ -52,15 +61,22 @@ class PerInput(Tuner):
     reads_input = True
     costly = False
 
-    def __init__(self, generator: str | Path | Generator) -> None:
-        self.generator = generator if isinstance(generator, Generator) else load_generator(generator)
-        self.generator.eval().requires_grad_(False)
-        design = hashlib.sha256(self.generator.design.to_json().encode()).hexdigest()
-        self.name = f"{type(self).name} sha256:{fingerprint(self.generator)}, design {design[:16]}"  # type: ignore[misc]
+    generator: str | Path | Generator = setting(help="the generator's file; by default the one beside the model")
+
+    def __post_init__(self) -> None:
+        self.network.eval().requires_grad_(False)
+
+    @cached_property
+    def network(self) -> Generator:
+        """The network that reads the input."""
+        return self.generator if isinstance(self.generator, Generator) else load_generator(self.generator)
+
+    def content(self) -> object:
+        return self.network
 
     def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
-        _check_shape(self.generator.design.shape, x)
-        generator, x = self.generator.to(smoother.device), x.to(smoother.device)
+        _check_shape(self.network.design.shape, x)
+        generator, x = self.network.to(smoother.device), x.to(smoother.device)
         if x.requires_grad:  # an attack climbs through the choice; what counts is chosen without
             factors, shifts = (each.double() for each in generator(x, start.scale.to(x.device, torch.float32)))
             return Noise(
