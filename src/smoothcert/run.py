@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import platform
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
@@ -20,10 +21,11 @@ from torch import Tensor
 import smoothcert
 from smoothcert.certificates import Certificate
 from smoothcert.data.base import Dataset
-from smoothcert.errors import RunError, SettingError
+from smoothcert.errors import ModelError, RunError, SettingError
 from smoothcert.identity import differences, name_for
 from smoothcert.maths.overlap import check_convex
 from smoothcert.memory import Memory
+from smoothcert.polling import make_fixed
 from smoothcert.records import Parameter, Record, record_of
 from smoothcert.settling import check_kept, memory_file
 from smoothcert.smoother import Batch, Poll, Smoother
@@ -88,6 +90,7 @@ def certify_all(
         )
     facts, directory = describe(smoother, dataset), Path(directory)
     smoother.tuner.check(facts)
+    check_classes(smoother, dataset, chosen)
     with _opened_both(smoother, dataset, directory, facts, memory) as (store, settler):
         asked = sorted({*store.facts().get("subset", []), *chosen})
         store.describe(
@@ -108,6 +111,28 @@ def certify_all(
             if progress is not None:
                 progress(Progress(done, len(chosen), votes))
     return directory
+
+
+def check_classes(smoother: Smoother, dataset: Dataset, indices: Sequence[int]) -> None:
+    """Refuse labels that the network does not have, and say if it has another number of classes than the data."""
+    if dataset.classes is None or not indices:
+        return
+    make_fixed(smoother.model)
+    x = torch.from_numpy(dataset.inputs(indices[:1])).to(smoother.device)
+    with torch.inference_mode():
+        classes = smoother.pollster.classify(x.repeat(smoother.plan.block, *[1] * (x.ndim - 1))).shape[1]
+    largest = max((truth for truth in dataset.truths(indices) if truth is not None), default=0)
+    if largest >= classes:
+        raise ModelError(
+            f"the network has {classes} classes, 0 to {classes - 1}, and {dataset.name!r} has an input of class {largest}; give "
+            "data that is numbered as the network's classes are (for a folder: --classes)"
+        )
+    if classes != dataset.classes:
+        warnings.warn(
+            f"the network has {classes} classes and {dataset.name!r} {dataset.classes}; unless these are numbered as the network's "
+            "are, every accuracy is wrong: a folder's are numbered by --classes",
+            stacklevel=3,
+        )
 
 
 def _loaded(dataset: Dataset, indices: Sequence[int]) -> Batch:
