@@ -126,6 +126,12 @@ class Smoother(nn.Module):
         self.to(self.device)
         own = torch.get_num_threads() if self.device.type == "cpu" else 1
         self.precision, self.compiled = precision, compiled
+        if precision == "float16" and self.device.type == "cpu":
+            warnings.warn(
+                "float16 is for GPUs: on a CPU a network takes about six times as long with it as with float32; "
+                "use float32, or bfloat16 where the CPU has it",
+                stacklevel=2,
+            )
         self.pollster = Pollster(
             torch.compile(self.model) if compiled else self.model,  # type: ignore[arg-type]
             seed=seed,

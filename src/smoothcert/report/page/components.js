@@ -145,12 +145,17 @@ const Smoothcert = (() => {
     return element("ul", { class: "legend" }, lines.map(item));
   }
 
+  // A run's name may break behind _ - and /, and a share with its band between the two, so that many runs stand side by side.
+  const name = (text) => text.split(/(?<=[_/-])/).flatMap((part) => [part, element("wbr")]);
+  const band = (text) => text.split(/ (?=\()/).flatMap((part) => [element("span", { class: "whole" }, part), " "]);
+  const cell = (text) => (text.includes(" (") ? band(text) : text);
+
   // A plain table as the command prints it.
   function table({ title, note, header, rows, ends }) {
     return element("div", { class: "scroll" }, element("table", {},
       element("caption", {}, title, note && element("div", {}, note)),
-      element("thead", {}, element("tr", {}, header.map((cell) => element("th", { scope: "col" }, cell)))),
-      element("tbody", {}, rows.map((row, number) => element("tr", { class: ends.includes(number) && "end" }, row.map((cell) => element("td", {}, cell))))),
+      element("thead", {}, element("tr", {}, header.map((text) => element("th", { scope: "col" }, name(text))))),
+      element("tbody", {}, rows.map((row, number) => element("tr", { class: ends.includes(number) && "end" }, row.map((text) => element("td", {}, cell(text)))))),
     ));
   }
 
