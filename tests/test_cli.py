@@ -16,17 +16,20 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import smoothcert.cli
+from smoothcert.attacks import ATTACKS
 from smoothcert.certificates import Soundness
+from smoothcert.data import DATASETS
 from smoothcert.laws import LAWS
 from smoothcert.models import MODELS, read_metadata, small_cnn
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
 from smoothcert.store import RESULTS, SqliteStore
 from smoothcert.testing.records import RECORD
 from smoothcert.training import RECIPES
+from smoothcert.tuners import TUNERS
 
 COMMANDS = (
     *("demo", "train", "certify", "predict", "attack", "report", "explore", "curve", "search", "recertify", "export"),
-    *("import", "cite", "recipes", "models", "laws"),
+    *("import", "cite", "list"),
 )
 
 
@@ -431,9 +434,19 @@ def test_quiet_when_not_a_terminal(model: Path, folder: Path) -> None:
 
 
 def test_the_lists_hold_every_name(cli: Cli) -> None:
-    for command, names in (("recipes", RECIPES), ("models", MODELS), ("laws", LAWS)):
-        printed, _ = cli(command)
-        assert all(name in printed for name in names), command
+    lists = {
+        "recipes": RECIPES,
+        "models": MODELS,
+        "laws": LAWS,
+        "methods": TUNERS,
+        "attacks": ATTACKS,
+        "data": DATASETS,
+    }
+    for kind, names in lists.items():
+        printed, _ = cli("list", kind)
+        assert all(name in printed for name in names), kind
+        assert [row["name"] for row in json.loads(cli("list", kind, "--json")[0])] == list(names)
+    assert "did you mean 'laws'" in cli("list", "law", status=2)[1]
 
 
 def test_the_help_of_train_holds_every_recipe_in_its_own_words() -> None:

@@ -25,7 +25,7 @@ from smoothcert.laws import Law, law_named
 from smoothcert.models import load_model, mlp, small_cnn
 from smoothcert.noise import Noise
 from smoothcert.registry import setting
-from smoothcert.tuners import METHODS, Tuner
+from smoothcert.tuners import Tuner, tuner_named
 
 DATA = ArrayDataset("pixels", np.random.default_rng(0).integers(0, 256, size=(3, 4), dtype=np.uint8), [0, 1, 0])
 
@@ -242,7 +242,7 @@ class Wide(Law):
 
 def test_laws_and_tuners_are_described_by_text_and_guests_by_their_content_too() -> None:
     assert described(law_named("generalized_normal:beta=1.5")) == "generalized_normal:beta=1.5"
-    assert described(METHODS.make("ancer")) == str(METHODS.make("ancer"))
+    assert described(tuner_named("ancer")) == str(tuner_named("ancer"))
     assert described(Doubled()).startswith(f"{__name__}:Doubled:factor=2 sha256:")
     twins = [Doubled(2.0), Doubled(3.0), Plain(2.0), Plain(3.0)]
     assert len({described(tuner) for tuner in twins}) == 4

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ClassVar, Generic, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from smoothcert.errors import SettingError, look_up
@@ -116,6 +116,14 @@ class Plugin:
         """All that decides what it does, beside its code: its parameters, or what the files that they name hold."""
         return {name: getattr(self, name) for name in parameters(type(self))}
 
+    @property
+    def title(self) -> str:
+        """The shortest text that makes it: its name, and the parameters that are not their defaults."""
+        known = parameters(type(self))
+        changed = {n: getattr(self, n) for n, field in known.items() if getattr(self, n) != field.default}
+        text = ",".join(f"{name}={written(value)}" for name, value in changed.items())
+        return f"{name_of(type(self))}:{text}" if text else name_of(type(self))
+
     def __str__(self) -> str:
         """The thing as a user would write it: its name, and every parameter after a colon."""
         values = {field.name: getattr(self, field.name) for field in parameters(type(self)).values()}
@@ -157,21 +165,25 @@ class Registry(Generic[Member]):
     members: Mapping[str, type[Member]]
     base: type[Member]
 
-    def known(self) -> dict[str, type[Member]]:
-        """Every member by name; what is built in comes first and cannot be replaced."""
-        return {**_registered(self.group), **self.members}
+    @property
+    def names(self) -> list[str]:
+        """Every name: what is built in comes first and cannot be replaced."""
+        return [*self.members, *(name for name in _points(self.group) if name not in self.members)]
 
     def find(self, name: str) -> type[Member]:
         """The class of this name, or at package.module:Name."""
+        if name in self.members:
+            return self.members[name]
         if ":" not in name:
-            return look_up(self.kind, name, self.known())
+            look_up(self.kind, name, dict.fromkeys(self.names))
+            name = _points(self.group)[name].value
         module, _, attribute = name.partition(":")
         try:
             found = getattr(import_module(module), attribute)
         except (ImportError, AttributeError) as problem:
             raise SettingError(
                 f"cannot find the {self.kind} {name!r} ({problem}); write package.module:Name of something importable, "
-                f"or one of {', '.join(self.known())}"
+                f"or one of {', '.join(self.names)}"
             ) from problem
         if not (isinstance(found, type) and issubclass(found, self.base)):
             raise SettingError(f"{name} is no {self.kind}: it must be a subclass of {name_of(self.base)}")
@@ -183,7 +195,8 @@ class Registry(Generic[Member]):
             if not isinstance(spec, self.base):
                 raise SettingError(f"{spec!r} is no {self.kind}; give its name, or a {name_of(self.base)}")
             return spec
-        name, text = split_spec(spec)
+        head, _, rest = spec.partition(":")
+        name, text = (head, rest) if head in self.names else split_spec(spec)
         kind = self.find(name)
         return kind(**self._values(spec, kind, text))
 
@@ -246,9 +259,9 @@ def read_value(where: str, name: str, text: str, kind: Any) -> Any:
 
 
 @cache
-def _registered(group: str) -> dict[str, Any]:
-    """What installed packages offer under an entry point, imported when it is first looked at."""
-    return {point.name: point.load() for point in entry_points(group=group)}
+def _points(group: str) -> dict[str, EntryPoint]:
+    """What installed packages offer under an entry point; imported when it is asked for."""
+    return {point.name: point for point in entry_points(group=group)}
 
 
 def _is_dataclass(kind: object) -> bool:

@@ -18,7 +18,7 @@ from smoothcert.errors import SmoothcertError
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
 from smoothcert.store import RESULTS
 
-QUICK = ["--budget", "200", "--votes", "1000", "--attacks", "projected_gradient,random"]
+QUICK = ["--budget", "200", "--votes", "1000", "--attack", "projected_gradient", "--attack", "random"]
 
 
 def weights(path: Path, seed: int) -> Path:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import smoothcert as sc
-from smoothcert.attacks import ATTACKS, attack_named
+from smoothcert.attacks import DEFAULT, attack_named
 from smoothcert.attacks.check import attack
 from smoothcert.attacks.procedural import perlin
 from smoothcert.attacks.projected_gradient import ProjectedGradient
@@ -93,7 +93,7 @@ def test_gradients_flow_through_a_learned_generator(grid: float | None, shift: b
         assert difference == pytest.approx(float(slope @ step), rel=0.03, abs=3e-5)
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", DEFAULT)
 @pytest.mark.parametrize(("law", "norm", "radius"), [("laplace", 1.0, 1.0), ("gaussian", 2.0, 0.05)])
 def test_no_attack_stays_at_the_input_on_the_pixel_grid(name: str, law: str, norm: float, radius: float) -> None:
     """784 pixels share less than half a step each; the plane is weakest on the boundary, so each must come near it."""
@@ -103,7 +103,7 @@ def test_no_attack_stays_at_the_input_on_the_pixel_grid(name: str, law: str, nor
     assert victim.gauge(attack_named(name).find(victim, 2_000)) > 0.85 * victim.region.radius
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", DEFAULT)
 def test_regions_far_larger_than_a_picture_are_attacked(name: str) -> None:
     """Tuned noise can certify thousands of grey values; walks beyond the region go farther still."""
     victim = victim_of(noise=sc.Noise("gaussian", 500.0, grid=1 / 255), radius=4.0)
@@ -154,7 +154,7 @@ def test_projected_gradient_raises_the_loss_above_random_points() -> None:
     assert at_found[0] > at_random.max() + 0.05
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", DEFAULT)
 @pytest.mark.parametrize("norm", [1.0, 1.5, 2.0, math.inf])
 @pytest.mark.parametrize("kind", ["plain", "own scales", "grid", "flat"])
 def test_whatever_an_attack_finds_is_legal(name: str, norm: float, kind: str) -> None:
@@ -175,7 +175,7 @@ def test_whatever_an_attack_finds_is_legal(name: str, norm: float, kind: str) ->
     assert victim.gauge(offset) == victim.region.gauge(point)
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", DEFAULT)
 def test_every_attack_breaks_a_radius_three_times_too_large(name: str) -> None:
     generator = torch.Generator().manual_seed(1)
     model = HalfSpace(torch.randn(9, generator=generator))
@@ -188,7 +188,7 @@ def test_every_attack_breaks_a_radius_three_times_too_large(name: str) -> None:
 
 
 def test_the_same_search_finds_the_same() -> None:
-    for name in ATTACKS:
+    for name in DEFAULT:
         first, second = (attack_named(name).find(victim_of(), 700) for _ in range(2))
         assert np.array_equal(first, second)
 
@@ -209,7 +209,7 @@ def test_perlin_noise_is_zero_on_its_lattice_and_smooth() -> None:
 
 def test_foolbox_attacks_in_units_of_scale() -> None:
     pytest.importorskip("foolbox", exc_type=ImportError)
-    for norm, name in ((2.0, "foolbox:L2PGD"), (math.inf, "foolbox:LinfPGD")):
+    for norm, name in ((2.0, "foolbox:attack=L2PGD"), (math.inf, "foolbox:attack=LinfPGD")):
         noise = sc.Noise("gaussian", np.random.default_rng(3).uniform(0.2, 1.0, SHAPE))
         victim = victim_of(norm, noise=noise)
         offset = attack_named(name).find(victim, 3_000)
@@ -219,7 +219,7 @@ def test_foolbox_attacks_in_units_of_scale() -> None:
         at_input, _ = victim.gradients(np.zeros((1, victim.dim)), 256)
         assert at_found[0] > at_input[0] + 0.1
     with pytest.raises(sc.SmoothcertError, match="no attack 'L3PGD'"):
-        attack_named("foolbox:L3PGD")
+        attack_named("foolbox:attack=L3PGD")
 
 
 def test_foolbox_draws_by_the_key_of_the_input_and_hides_no_error_of_the_model() -> None:
@@ -228,7 +228,7 @@ def test_foolbox_draws_by_the_key_of_the_input_and_hides_no_error_of_the_model()
     for seed in (0, 1):
         victim = victim_of()
         torch.manual_seed(seed)
-        found.append(attack_named("foolbox:L2PGD").find(victim, 1_000))
+        found.append(attack_named("foolbox:attack=L2PGD").find(victim, 1_000))
         assert torch.initial_seed() == seed
     assert np.array_equal(*found)
 
@@ -238,7 +238,7 @@ def test_foolbox_draws_by_the_key_of_the_input_and_hides_no_error_of_the_model()
         return torch.stack([-batch.sum(dim=(1, 2, 3)), batch.sum(dim=(1, 2, 3))], dim=1)
 
     with pytest.raises(sc.SmoothcertError, match="this model is broken"):
-        attack_named("foolbox:L2PGD").find(victim_of(model=model), 1_000)
+        attack_named("foolbox:attack=L2PGD").find(victim_of(model=model), 1_000)
 
 
 def test_a_tuner_that_votes_pays_from_the_budget() -> None:

@@ -152,7 +152,7 @@ class TestTraining:
 
     def test_a_learned_generator_serves_any_recipe(self, tmp_path: Path) -> None:
         run(tmp_path / "first", replace(SETTINGS, generator="per_input"))
-        frozen = PerInput(tmp_path / "first/generator.safetensors").generator
+        frozen = PerInput(tmp_path / "first/generator.safetensors").network
         before = [value.clone() for value in frozen.parameters()]
 
         def under(generator: Learned) -> None:

@@ -22,13 +22,13 @@ from smoothcert.smoother import Smoother
 from smoothcert.store import open_run
 from smoothcert.testing.problems import HalfSpace
 from smoothcert.tuners import (
-    METHODS,
     Ancer,
     DataDependent,
     PublishedAncer,
     PublishedDataDependent,
     Reuse,
     Tuner,
+    tuner_named,
 )
 from smoothcert.tuners.gap import Gap
 from smoothcert.tuners.subject import Phase, Subject
@@ -303,7 +303,7 @@ def test_the_same_seed_would_cast_the_same_votes_again(
 
 
 def test_options_by_name() -> None:
-    assert str(METHODS.make("ancer:steps=7,kappa=3")).startswith("ancer:steps=7,draws=64,")
+    assert str(tuner_named("ancer:steps=7,kappa=3")).startswith("ancer:steps=7,draws=64,")
     for spec, words in {
         "data_dependent:kappa=1": r"'kappa=1' is no parameter of it; it has votes, largest",
         "reuse": "lacks run: write reuse:run=…",
@@ -313,4 +313,4 @@ def test_options_by_name() -> None:
         "data_dependent:largest=nan": "largest must be a finite number of at least 1",
     }.items():
         with pytest.raises(SettingError, match=re.escape(words)):
-            METHODS.make(spec)
+            tuner_named(spec)

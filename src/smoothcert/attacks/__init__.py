@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from smoothcert.attacks.base import Attack
 from smoothcert.attacks.decision import Decision
 from smoothcert.attacks.directions import ExtremeAxes, RandomDirections
-from smoothcert.attacks.foolbox import PREFIX, Foolbox
+from smoothcert.attacks.foolbox import Foolbox
 from smoothcert.attacks.procedural import Procedural
 from smoothcert.attacks.projected_gradient import ProjectedGradient
 from smoothcert.attacks.square import Square
 from smoothcert.attacks.wasserstein import Wasserstein
-from smoothcert.errors import look_up
+from smoothcert.registry import Registry
 
-__all__ = ["ATTACKS", "Attack", "attack_named"]
+__all__ = ["ATTACKS", "DEFAULT", "REGISTRY", "Attack", "attack_named"]
 
-ATTACKS: dict[str, Callable[[], Attack]] = {
+ATTACKS: dict[str, type[Attack]] = {
     "projected_gradient": ProjectedGradient,
     "square": Square,
     "decision": Decision,
@@ -24,9 +22,9 @@ ATTACKS: dict[str, Callable[[], Attack]] = {
     "wasserstein": Wasserstein,
     "random": RandomDirections,
     "axes": ExtremeAxes,
+    "foolbox": Foolbox,
 }
 
-
-def attack_named(name: str) -> Attack:
-    """The attack of this name, with its default settings; ``foolbox:NAME`` is one of the library Foolbox."""
-    return Foolbox(name) if name.startswith(PREFIX) else look_up("attack", name, ATTACKS)()
+DEFAULT = tuple(name for name in ATTACKS if name != Foolbox.name)  # Foolbox is an extra, and has many
+REGISTRY: Registry[Attack] = Registry("attack", "smoothcert.attacks", ATTACKS, Attack)  # type: ignore[type-abstract]
+attack_named = REGISTRY.make

@@ -10,17 +10,17 @@ import numpy as np
 
 from smoothcert.attacks.victim import Victim
 from smoothcert.maths import FloatArray
+from smoothcert.registry import Plugin
 
 SCREEN = 32  # votes per point where many are compared
 
 
-class Attack(ABC):
+class Attack(Plugin, ABC):
     """Searches inside the victim's region. Whatever it returns is judged on fresh votes, so it may search as it likes.
 
-    Offsets are rows of (points, dim) in float64, perturbations of the input; ``victim.inside`` makes any of them legal.
+    A frozen dataclass whose fields are its parameters. Offsets are rows of (points, dim) in float64, perturbations of the input; ``victim.inside`` makes any of them legal.
     """
 
-    name: ClassVar[str]
     needs_gradient: ClassVar[bool] = False
 
     @abstractmethod

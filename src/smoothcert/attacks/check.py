@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from smoothcert.attacks import ATTACKS, Attack, attack_named
+from smoothcert.attacks import ATTACKS, DEFAULT, Attack, attack_named
 from smoothcert.attacks.verdict import judge
 from smoothcert.attacks.victim import Victim
 from smoothcert.bounds import check_alpha
@@ -29,7 +29,7 @@ HALVINGS = 12
 class Effort:
     """How hard to try: which attacks, how many evaluations of the classifier for each, how many votes for a verdict.
 
-    attacks: None is all of them, those that need gradients only where there are any. alpha: the probability that a
+    attacks: names with parameters; None is all of them but Foolbox's, those that need gradients only where there are any. alpha: the probability that a
     sound certificate is called violated, shared among the attempts on it.
     """
 
@@ -110,7 +110,7 @@ def check(
     tried: list[tuple[Attempt, FloatArray]] = []
     for search in searches:
         offset = search.find(victim, effort.budget)
-        tried.append((judge(victim, search.name, offset, votes=effort.votes, alpha=share), offset))
+        tried.append((judge(victim, search.title, offset, votes=effort.votes, alpha=share), offset))
     worst, offset = _worst(tried)
     if worst.violated:
         offset = _nearer(victim, offset)
@@ -131,14 +131,14 @@ def check(
 
 def _searches(effort: Effort, victim: Victim) -> list[Attack]:
     """The attacks to run; those that need gradients only where there are any, unless they were asked for."""
-    searches = [attack_named(name) for name in effort.attacks or ATTACKS]
+    searches = [attack_named(name) for name in effort.attacks or DEFAULT]
     if not any(search.needs_gradient for search in searches) or victim.has_gradient():
         return searches
     able = [search for search in searches if not search.needs_gradient]
     if effort.attacks is None:
         return able
-    blind = [search.name for search in searches if search.needs_gradient]
-    others = ", ".join(name for name in ATTACKS if not attack_named(name).needs_gradient)
+    blind = [search.title for search in searches if search.needs_gradient]
+    others = ", ".join(name for name, kind in ATTACKS.items() if not kind.needs_gradient)
     raise ModelError(
         f"the classifier passes no gradient to its input, and {', '.join(blind)} need one; use attacks without: {others}"
     )

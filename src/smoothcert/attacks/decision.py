@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from smoothcert.attacks.base import Attack
@@ -14,6 +16,7 @@ ROUNDS = 50
 FARTHEST = 64.0  # multiples of the radius searched for another answer
 
 
+@dataclass(frozen=True)
 class Decision(Attack):
     """Walks along the decision boundary towards the input, then rescales to the region (HopSkipJump, Chen et al. 2020).
 
@@ -25,7 +28,7 @@ class Decision(Attack):
     name = "decision"
 
     def find(self, victim: Victim, budget: int) -> FloatArray:
-        random = victim.begin(self.name)
+        random = victim.begin(self.title)
         directions = victim.stretched(random.standard_normal((4, victim.dim)) * victim.scale)
         here = _least(victim, directions, VOTES)
         reach, passed = _crossing(victim, here, FARTHEST), [here]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from smoothcert.attacks.base import SCREEN, Attack, weakest
@@ -9,6 +11,7 @@ from smoothcert.attacks.victim import Victim
 from smoothcert.maths import FloatArray
 
 
+@dataclass(frozen=True)
 class RandomDirections(Attack):
     """Gaussian directions, in units of scale and plain, rescaled to the boundary (Gaussian* of UniCR 2022, Table 6).
 
@@ -19,7 +22,7 @@ class RandomDirections(Attack):
     name = "random"
 
     def find(self, victim: Victim, budget: int) -> FloatArray:
-        random = victim.begin(self.name)
+        random = victim.begin(self.title)
         number = max(2, budget // SCREEN)
         directions = random.standard_normal((number, victim.dim))
         directions[::2] *= victim.scale
@@ -27,13 +30,14 @@ class RandomDirections(Attack):
         return weakest(victim, victim.inside(victim.stretched(directions) * reach[:, None]), SCREEN)
 
 
+@dataclass(frozen=True)
 class ExtremeAxes(Attack):
     """The tips of the region: both ends of its longest axes, of random ones, and corners with all coordinates equal."""
 
     name = "axes"
 
     def find(self, victim: Victim, budget: int) -> FloatArray:
-        random = victim.begin(self.name)
+        random = victim.begin(self.title)
         number = max(4, budget // SCREEN)
         axes = min(victim.dim, number // 4)
         longest = np.argsort(-victim.scale, kind="stable")[: (axes + 1) // 2]

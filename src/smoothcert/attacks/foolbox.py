@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,27 +16,33 @@ from smoothcert.attacks.base import Attack, weakest
 from smoothcert.attacks.victim import Victim
 from smoothcert.errors import MissingExtra, ModelError, UnknownName
 from smoothcert.maths import FloatArray
+from smoothcert.registry import setting
 
-PREFIX = "foolbox:"
 DRAWS = 16  # copies per query, fresh each time
 
 
+@dataclass(frozen=True)
 class Foolbox(Attack):
-    """An attack of foolbox.attacks by its name, such as ``foolbox:L2PGD``, through its PyTorchModel.
+    """An attack of the library Foolbox by its name there, through its PyTorchModel.
 
     It works in units of scale, where the region is a plain ball around zero, with the region's radius as its epsilon.
     When the budget is spent it is stopped, and the worst point it has asked about counts.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = name  # type: ignore[misc]
-        self.library = _library()
-        self.kind: Any = getattr(self.library.attacks, name.removeprefix(PREFIX), None)
+    name = "foolbox"
+    attack: str = setting(help="a name in foolbox.attacks, such as L2PGD, LinfPGD or HopSkipJumpAttack")
+
+    def __post_init__(self) -> None:
         if not isinstance(self.kind, type):
             raise UnknownName(
-                f"Foolbox has no attack {name.removeprefix(PREFIX)!r}; give one of foolbox.attacks that needs no "
-                "arguments, for example foolbox:L2PGD, foolbox:LinfPGD or foolbox:HopSkipJumpAttack"
+                f"Foolbox has no attack {self.attack!r}; give one of foolbox.attacks that needs no "
+                "arguments, for example foolbox:attack=L2PGD, LinfPGD or HopSkipJumpAttack"
             )
+
+    @property
+    def kind(self) -> Any:
+        """The class in foolbox.attacks, None if there is none."""
+        return getattr(_library().attacks, self.attack, None)
 
     def find(self, victim: Victim, budget: int) -> FloatArray:
         asked, reach = _Asked(victim, budget), 10.0 * victim.region.radius
@@ -43,8 +50,8 @@ class Foolbox(Attack):
         start = torch.zeros(1, *victim.shape, device=victim.smoother.device)
         label = torch.tensor([victim.label], device=start.device)
         try:
-            model = self.library.PyTorchModel(asked.eval(), bounds=(-reach, reach), device=start.device)
-            with _seeded(victim.begin(self.name)), warnings.catch_warnings(), suppress(_Spent, ValueError):
+            model = _library().PyTorchModel(asked.eval(), bounds=(-reach, reach), device=start.device)
+            with _seeded(victim.begin(self.title)), warnings.catch_warnings(), suppress(_Spent, ValueError):
                 warnings.simplefilter("ignore")  # Foolbox speaks to its own users; ValueError: it found no start
                 _, clipped, _ = self.kind()(model, start, label, epsilons=victim.region.radius)
                 found.append(clipped.detach().cpu().double().numpy().ravel() * victim.scale)

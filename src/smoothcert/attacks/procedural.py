@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from smoothcert.attacks.base import SCREEN, Attack, plane, weakest
@@ -10,13 +12,14 @@ from smoothcert.maths import FloatArray
 from smoothcert.seeds import Stage, entropy_for
 
 
+@dataclass(frozen=True)
 class Procedural(Attack):
     """Perlin noise folded by a sine (Co et al. 2019), the same patterns for every input, rescaled to the region."""
 
     name = "procedural"
 
     def find(self, victim: Victim, budget: int) -> FloatArray:
-        victim.begin(self.name)
+        victim.begin(self.title)
         universal = np.random.default_rng(entropy_for(victim.smoother.seed, 0, Stage.ATTACK, 0))
         channels, height, width = plane(victim.shape)
         number = max(2, budget // (2 * SCREEN))

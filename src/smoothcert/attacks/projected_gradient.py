@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from smoothcert.attacks.base import Attack, weakest
 from smoothcert.attacks.victim import Victim
 from smoothcert.maths import FloatArray
 from smoothcert.maths.projections import climb, project, to_boundary
+from smoothcert.registry import setting
 
 KEPT = 4  # points of each restart that are compared in the end
 MOMENTUM = 0.75  # as in Auto-PGD (Croce and Hein 2020)
 
 
+@dataclass(frozen=True)
 class ProjectedGradient(Attack):
     """Climbs −log(mean probability of the label) over fresh draws at every step (Salman et al. 2019).
 
@@ -24,11 +28,13 @@ class ProjectedGradient(Attack):
     name = "projected_gradient"
     needs_gradient = True
 
-    def __init__(self, restarts: int = 2, draws: int = 16, step: float = 0.5, share: float = 0.05) -> None:
-        self.restarts, self.draws, self.step, self.share = restarts, draws, step, share
+    restarts: int = setting(2, "climbs, the first from the input itself", least=1)
+    draws: int = setting(16, "noisy copies per step", least=1)
+    step: float = setting(0.5, "the first step, of the radius", above=0)
+    share: float = setting(0.05, "of the coordinates that the first step changes in l1", above=0, most=1)
 
     def find(self, victim: Victim, budget: int) -> FloatArray:
-        random = victim.begin(self.name)
+        random = victim.begin(self.title)
         radius, norm = victim.region.radius, victim.region.norm
         units = to_boundary(random.standard_normal((self.restarts, victim.dim)), 1.0, radius, norm)
         units[0] = 0.0

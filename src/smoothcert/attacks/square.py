@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from smoothcert.maths import FloatArray
 PROPOSALS = 8  # compared at a time, all on the same draws
 
 
+@dataclass(frozen=True)
 class Square(Attack):
     """Repaints random squares of the perturbation and keeps what hurts more (Andriushchenko et al. 2020).
 
@@ -24,7 +26,7 @@ class Square(Attack):
     name = "square"
 
     def find(self, victim: Victim, budget: int) -> FloatArray:
-        random = victim.begin(self.name)
+        random = victim.begin(self.title)
         starts = np.concatenate([_stripes(victim, random, PROPOSALS // 2), random.choice([-1.0, 1.0], (4, victim.dim))])
         best = weakest(victim, victim.stretched(starts * victim.scale), SCREEN)
         rounds = max(1, (budget - victim.evaluations) // (SCREEN * (PROPOSALS + 1)))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from smoothcert.attacks.base import Attack, plane, weakest
 from smoothcert.attacks.victim import Victim
 from smoothcert.maths import FloatArray
+from smoothcert.registry import setting
 
 
+@dataclass(frozen=True)
 class Wasserstein(Attack):
     """Climbs the loss over flows between neighbours (the local transport plans of Wong et al. 2019), then rescales.
 
@@ -19,11 +23,10 @@ class Wasserstein(Attack):
     name = "wasserstein"
     needs_gradient = True
 
-    def __init__(self, draws: int = 16) -> None:
-        self.draws = draws
+    draws: int = setting(16, "noisy copies per step", least=1)
 
     def find(self, victim: Victim, budget: int) -> FloatArray:
-        random = victim.begin(self.name)
+        random = victim.begin(self.title)
         channels, height, width = plane(victim.shape)
         down = 1e-3 * random.standard_normal((channels, height - 1, width))
         right = 1e-3 * random.standard_normal((channels, height, width - 1))

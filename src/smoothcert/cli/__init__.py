@@ -21,11 +21,9 @@ from smoothcert.cli import (
     explore,
     export,
     import_,
-    laws,
-    models,
+    list_,
     predict,
     recertify,
-    recipes,
     report,
     search,
     train,
@@ -62,7 +60,7 @@ def _stopping_cleanly(command: Callable[..., None]) -> Callable[..., None]:
 
 MODULES = (
     *(demo, train, certify, predict, attack, report, explore, curve, search, recertify, export, import_, cite),
-    *(recipes, models, laws),
+    list_,
 )
 for module in MODULES:
     app.command(module.NAME, cls=Command, epilog=f"Example: {module.EXAMPLE}")(_stopping_cleanly(module.command))

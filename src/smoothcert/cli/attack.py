@@ -20,11 +20,11 @@ EXAMPLE = "smoothcert attack runs/a --limit 50 --beyond 1.5,2"
 
 def command(
     run: Annotated[Path, typer.Argument(help="A run directory.")],
-    attacks: Annotated[
-        str | None,
+    attack: Annotated[
+        list[str] | None,
         typer.Option(
-            help="Which attacks, comma-separated: projected_gradient, square, decision, procedural, wasserstein, random, axes, "
-            "or foolbox:NAME. [default: all but foolbox]"
+            help="An attack, with parameters after a colon, such as projected_gradient:restarts=4 or foolbox:attack=L2PGD; may be "
+            "given several times (smoothcert list attacks). [default: all but foolbox]"
         ),
     ] = None,
     budget: Annotated[int, typer.Option(help="Evaluations of the classifier per attack and certificate.")] = 3_000,
@@ -58,7 +58,7 @@ def command(
     from smoothcert.attacks.over_run import attack_run
     from smoothcert.report.attacks import attack_summary, attack_table, draw_room
 
-    effort = Effort(None if attacks is None else tuple(attacks.split(",")), budget, votes, alpha)
+    effort = Effort(tuple(attack) if attack else None, budget, votes, alpha)
     smoother, dataset = certified_with(run, model=model, weights=weights, data=data, root=root, device=device)
     with progress_bar() as bar:
         task = bar.add_task("attack", total=None, rate="")

@@ -110,10 +110,10 @@ def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = No
     """The smoothed classifier, all settings checked before anything is computed or written."""
     from smoothcert.models import load_model
     from smoothcert.smoother import Smoother
-    from smoothcert.tuners import METHODS
+    from smoothcert.tuners import tuner_named
 
     noise, votes = noise_of(settings.noise, dataset), settings.certify
-    tuner = METHODS.make(method_of(votes.method, settings.model.source))
+    tuner = tuner_named(method_of(votes.method, settings.model.source))
     if votes.rows < 1:
         raise SettingError(f"rows={votes.rows} must be at least 1")
     device = device_of(votes.device)

@@ -37,7 +37,7 @@ def command(
     model: Annotated[
         str | None,
         typer.Option(
-            help="A built-in model; smoothcert models lists them. [default: small_cnn]", rich_help_panel=o.MODEL
+            help="A built-in model; smoothcert list models shows them. [default: small_cnn]", rich_help_panel=o.MODEL
         ),
     ] = None,
     weights: Annotated[
@@ -173,7 +173,7 @@ def _built_in(source: str) -> str:
     if source not in MODELS and (Path(source).suffix or Path(source).exists() or ":" in source):
         raise ModelError(
             f"--model {source}: train builds the network itself, and that of a file or a factory it cannot; give a built-in name "
-            "(smoothcert models), with --weights FILE to start from its weights, or train your own nn.Module in Python with "
+            "(smoothcert list models), with --weights FILE to start from its weights, or train your own nn.Module in Python with "
             "smoothcert.training.train"
         )
     return source

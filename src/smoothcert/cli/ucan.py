@@ -21,7 +21,7 @@ def shaped_training(
 ) -> tuple[Callable[..., Path], TrainSettings, Noise | None]:
     """Plain training if no shape was asked for; else under a pattern or a learned generator, or with one to be learned."""
     from smoothcert.training import Learned, UcanSettings, train, train_jointly
-    from smoothcert.tuners import METHODS, Pattern
+    from smoothcert.tuners import Pattern, tuner_named
     from smoothcert.tuners.generators import DATASET, PER_INPUT
     from smoothcert.tuners.ucan import kind_of, load_generator, load_maps
 
@@ -38,7 +38,7 @@ def shaped_training(
         )
     if settings.pattern is not None:
         plain = "=" not in settings.pattern
-        pattern = Pattern(settings.pattern) if plain else METHODS.make(f"pattern:{settings.pattern}")
+        pattern = Pattern(settings.pattern) if plain else tuner_named(f"pattern:{settings.pattern}")
         assert isinstance(pattern, Pattern)
         return train, plan, pattern.maps(shape).on(noise)
     assert source is not None

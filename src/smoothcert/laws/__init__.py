@@ -16,8 +16,9 @@ from smoothcert.laws.laplace import Laplace
 from smoothcert.laws.laplace_gaussian import LaplaceGaussian
 from smoothcert.laws.pareto import Pareto
 from smoothcert.laws.uniform import Uniform
+from smoothcert.registry import Registry
 
-__all__ = ["LAWS", "Draws", "Law", "NumpyDraws", "RadiusRule", "law_named"]
+__all__ = ["LAWS", "REGISTRY", "Draws", "Law", "NumpyDraws", "RadiusRule", "law_named"]
 
 LAWS: dict[str, Callable[..., Law]] = {
     "gaussian": Gaussian,
@@ -30,6 +31,9 @@ LAWS: dict[str, Callable[..., Law]] = {
     "laplace_gaussian": LaplaceGaussian,
     "exponential_mixture": ExponentialMixture,
 }
+
+
+REGISTRY: Registry[Law] = Registry("law", "smoothcert.laws", LAWS, Law)  # type: ignore[type-abstract, arg-type]
 
 
 def law_named(spec: str | Law) -> Law:

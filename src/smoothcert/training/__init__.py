@@ -9,12 +9,13 @@ from __future__ import annotations
 from smoothcert.training.base import Recipe
 from smoothcert.training.loop import new_model, train
 from smoothcert.training.noising import Batch, NoiseGenerator, Noising
-from smoothcert.training.recipes import RECIPES, recipe_named
+from smoothcert.training.recipes import RECIPES, REGISTRY, recipe_named
 from smoothcert.training.settings import BatchReport, EpochReport, TrainSettings
 from smoothcert.training.ucan import Learned, UcanSettings, train_jointly
 
 __all__ = [
     "RECIPES",
+    "REGISTRY",
     "Batch",
     "BatchReport",
     "EpochReport",

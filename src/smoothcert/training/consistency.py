@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from smoothcert.registry import setting
 from smoothcert.training.base import Recipe
 from smoothcert.training.noising import Batch, logits_of
 
@@ -21,9 +22,9 @@ class Consistency(Recipe):
     name = "consistency"
     summary = "cross-entropy, and noisy copies answered alike (Jeong and Shin 2020)"
 
-    draws: int = 2
-    strength: float = 10.0
-    entropy: float = 0.5
+    draws: int = setting(2, "noisy copies of each input", least=1)
+    strength: float = setting(10.0, "weight of the divergence of the copies from their mean", least=0)
+    entropy: float = setting(0.5, "weight of the mean's entropy", least=0)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         each = logits_of(model, batch.noising.copies(batch.x, self.draws)).log_softmax(-1)

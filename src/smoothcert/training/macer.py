@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from smoothcert.registry import setting
 from smoothcert.training.base import Recipe
 from smoothcert.training.noising import Batch, logits_of
 from smoothcert.training.smoothadv import mean_cross_entropy
@@ -26,10 +27,10 @@ class Macer(Recipe):
     name = "macer"
     summary = "cross-entropy, and a larger soft radius where it is right (Zhai et al. 2020)"
 
-    draws: int = 4
-    strength: float = 12.0
-    margin: float = 8.0
-    sharpness: float = 16.0
+    draws: int = setting(4, "noisy copies of each input", least=1)
+    strength: float = setting(12.0, "weight of the radius", least=0)
+    margin: float = setting(8.0, "the gap beyond which nothing is gained", least=0)
+    sharpness: float = setting(16.0, "what logits are multiplied by", least=0)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         logits = logits_of(model, batch.noising.copies(batch.x, self.draws))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smoothcert.errors import make_named
+from smoothcert.registry import Registry
 from smoothcert.training.base import Recipe
 from smoothcert.training.consistency import Consistency
 from smoothcert.training.gaussian import Gaussian
@@ -20,11 +20,5 @@ RECIPES: dict[str, type[Recipe]] = {
     "ucan": SeveralDraws,
 }
 
-
-def recipe_named(spec: str) -> Recipe:
-    """The recipe written as ``name`` or ``name:parameter=value,…``.
-
-    >>> recipe_named("consistency:strength=5")
-    Consistency(draws=2, strength=5.0, entropy=0.5)
-    """
-    return make_named("recipe", spec, RECIPES, lambda name: f"it takes {RECIPES[name]()}, comma-separated")
+REGISTRY: Registry[Recipe] = Registry("recipe", "smoothcert.recipes", RECIPES, Recipe)  # type: ignore[type-abstract]
+recipe_named = REGISTRY.make

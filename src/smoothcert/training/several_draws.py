@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional
 
+from smoothcert.registry import setting
 from smoothcert.training.base import Recipe
 from smoothcert.training.noising import Batch, logits_of
 
@@ -17,7 +18,7 @@ class SeveralDraws(Recipe):
 
     name = "ucan"
     summary = "cross-entropy over several draws, for noise that is learned (UCAN, 2025)"
-    draws: int = 5
+    draws: int = setting(5, "noisy copies of each input", least=1)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         logits = logits_of(model, batch.noising.copies(batch.x, self.draws))

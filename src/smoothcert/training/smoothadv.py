@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from smoothcert.registry import setting
 from smoothcert.training.base import Recipe
 from smoothcert.training.modes import answering
 from smoothcert.training.noising import Batch, logits_of
@@ -27,9 +28,9 @@ class SmoothAdv(Recipe):
     summary = "cross-entropy on noisy copies of adversarial inputs (Salman et al. 2019)"
     attacks = True
 
-    draws: int = 2
-    steps: int = 2
-    radius: float = 0.5
+    draws: int = setting(2, "noisy copies of each input", least=1)
+    steps: int = setting(2, "steps of the attack", least=1)
+    radius: float = setting(0.5, "radius of the attack", least=0)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         noise = batch.noising.draw(batch.x, self.draws)

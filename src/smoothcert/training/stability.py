@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from smoothcert.registry import setting
 from smoothcert.training.base import Recipe
 from smoothcert.training.noising import Batch, logits_of
 
@@ -22,7 +23,7 @@ class Stability(Recipe):
     name = "stability"
     summary = "cross-entropy on clean inputs, divergence from noisy ones (Li et al. 2019)"
 
-    strength: float = 6.0
+    strength: float = setting(6.0, "weight of the divergence", least=0)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         both = torch.cat([batch.x, batch.noising.copies(batch.x, 1)[0]])

@@ -14,7 +14,7 @@ from smoothcert.tuners.reuse import Reuse
 from smoothcert.tuners.ucan import DatasetWise, PerInput
 
 __all__ = [
-    "METHODS",
+    "REGISTRY",
     "TUNERS",
     "Ancer",
     "DataDependent",
@@ -27,6 +27,7 @@ __all__ = [
     "PublishedDataDependent",
     "Reuse",
     "Tuner",
+    "tuner_named",
 ]
 
 TUNERS: dict[str, type[Tuner]] = {
@@ -42,4 +43,5 @@ TUNERS: dict[str, type[Tuner]] = {
     "per_input": PerInput,
 }
 
-METHODS: Registry[Tuner] = Registry("method", "smoothcert.tuners", TUNERS, Tuner)  # type: ignore[type-abstract]
+REGISTRY: Registry[Tuner] = Registry("method", "smoothcert.tuners", TUNERS, Tuner)  # type: ignore[type-abstract]
+tuner_named = REGISTRY.make
