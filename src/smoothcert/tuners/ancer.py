@@ -48,8 +48,8 @@ class Ancer(Tuner):
 
     @property
     def isotropic(self) -> DataDependent:
-        """Who finds the noise that the ascent starts from."""
-        return DataDependent(largest=self.largest)
+        """Who finds the noise that the ascent starts from, with no more votes than were asked for."""
+        return DataDependent(votes=min(self.votes, DataDependent.votes), largest=self.largest)
 
     def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
         return tuned(smoother, x, start, indices, self.tune)

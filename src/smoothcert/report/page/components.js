@@ -146,16 +146,16 @@ const Smoothcert = (() => {
   }
 
   // A run's name may break behind _ - and /, and a share with its band between the two, so that many runs stand side by side.
-  const name = (text) => text.split(/(?<=[_/-])/).flatMap((part) => [part, element("wbr")]);
+  const breakable = (text) => text.split(/(?<=[_/-])/).flatMap((part) => [part, element("wbr")]);
   const band = (text) => text.split(/ (?=\()/).flatMap((part) => [element("span", { class: "whole" }, part), " "]);
-  const cell = (text) => (text.includes(" (") ? band(text) : text);
+  const words = (text) => (text.includes(" (") ? band(text) : text);
 
   // A plain table as the command prints it.
   function table({ title, note, header, rows, ends }) {
     return element("div", { class: "scroll" }, element("table", {},
       element("caption", {}, title, note && element("div", {}, note)),
-      element("thead", {}, element("tr", {}, header.map((text) => element("th", { scope: "col" }, name(text))))),
-      element("tbody", {}, rows.map((row, number) => element("tr", { class: ends.includes(number) && "end" }, row.map((text) => element("td", {}, cell(text)))))),
+      element("thead", {}, element("tr", {}, header.map((text) => element("th", { scope: "col" }, breakable(text))))),
+      element("tbody", {}, rows.map((row, number) => element("tr", { class: ends.includes(number) && "end" }, row.map((text) => element("td", {}, words(text)))))),
     ));
   }
 
@@ -219,7 +219,7 @@ const Smoothcert = (() => {
       { name: "index", head: "input", value: (row) => row.index, cell: (row) => cell(clicked ? element("button", { type: "button" }, String(row.index)) : String(row.index)) },
       anyPicture && { name: "picture", head: "picture", cell: (row) => cell(pictures.inputs[row.index] ? image(pictures.inputs[row.index], `input ${row.index}`) : "") },
       anyMap && { name: "map", head: "noise map", cell: (row) => cell(mapCell(row) || "") },
-      lines.length > 1 && { name: "run", head: "run", value: (row) => row.line.title, cell: (row) => cell(`${row.line.run} [${row.line.soundness}]`) },
+      lines.length > 1 && { name: "run", head: "run", value: (row) => row.line.title, cell: (row) => cell([...breakable(row.line.run), ` [${row.line.soundness}]`], { class: "run" }) },
       { name: "truth", head: "truth", value: (row) => row.truth, cell: (row) => cell(row.truth == null ? "–" : String(row.truth)) },
       { name: "label", head: "answer", value: (row) => row.label, cell: (row) => cell(row.label == null ? "abstains" : String(row.label), { class: outcome(row) }) },
       number("radius", "radius", radius, "certified: of the largest plain ball in the region, rounded down"),
