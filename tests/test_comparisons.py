@@ -41,6 +41,7 @@ def written(place: Path, rows: list[tuple[object, float, int | None]], scale: fl
                 soundness=Soundness.FROZEN, rule="r", law="gaussian", domain=GRID, alpha=0.001, lower=0.9, upper=None,
                 scale=float(values[0]) if isinstance(axes, float) else store.put(values), loc=0.0, trials=10,
                 selection=(1, 9), selection_invalid=0, estimation=((1, 9),), estimation_invalid=(0,),
+                stopped="all votes",
             )  # fmt: skip
             store.append(replace(record, **changes), 1.0)  # type: ignore[arg-type]
     return place

@@ -122,7 +122,7 @@ class TestCommand:
         ("arguments", "message"),
         [
             (("--noise", "gausian"), "unknown law 'gausian'; did you mean 'gaussian'?"),
-            (("--noise", "pareto:beta=x"), "cannot read the parameters"),
+            (("--noise", "pareto:beta=x"), "beta='x' must be a number"),
             (("--p", "0.5,0.9"), "p=0.5 certifies nothing: with one class bounded it must exceed 1/2"),
             (("--p", "1"), "p=1.0 must lie strictly between 0 and 1"),
             (("--p", "high"), "--p 'high' must be numbers"),

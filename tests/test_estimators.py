@@ -266,3 +266,20 @@ class TestEngine:
     def test_runner_up_needs_a_theorem(self, model: nn.Module) -> None:
         with pytest.raises(SettingError, match="no proved radius"):
             sc.Smoother(model, sc.Noise("cauchy", 0.5), rivals="runner_up")
+
+
+@pytest.mark.parametrize(
+    ("settings", "rule"),
+    [
+        ({}, "tolerance 0.02"),
+        ({"tolerance": 0.1}, "tolerance 0.1"),
+        ({"radii": (0.1, 0.25)}, "radii 0.1, 0.25 decided"),
+        ({"estimator": "fixed", "radii": (0.1,)}, "all votes"),
+        ({"estimator": "randomized"}, "all votes"),
+    ],
+)
+def test_votes_say_why_they_stopped(settings: dict[str, object], rule: str) -> None:
+    plan = Plan(trials=2_000, **settings)  # type: ignore[arg-type]
+    assert plan.rule == rule
+    assert plan.stopped(400) == rule
+    assert plan.stopped(2_000) == "all votes"

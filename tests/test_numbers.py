@@ -151,7 +151,7 @@ class TestRadii:
             check_trials(9, 0.001)
         with pytest.raises(UnknownName, match="did you mean 'gaussian'"):
             law_named("gausian")
-        with pytest.raises(SettingError, match="cannot read the parameters"):
+        with pytest.raises(SettingError, match="it has none"):
             law_named("gaussian:beta=2")
 
     def test_the_least_number_of_votes_is_right(self) -> None:

@@ -1,5 +1,6 @@
 """Certify from the log: the same as certifying with those settings, or refused."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -48,7 +49,8 @@ def test_all_the_votes_support_any_bound(linear_model: nn.Module, tmp_path: Path
         assert again.estimation[: len(other.estimation)] == other.estimation
         assert again.lower >= other.lower
         if len(other.estimation) == len(again.estimation):
-            assert again == other
+            # The votes on references are cast for certificates alone: one that was an abstention has none.
+            assert again == (other if again.echo is not None else replace(other, echo=None))
 
 
 def test_a_stopped_run_takes_another_alpha(linear_model: nn.Module, tmp_path: Path) -> None:
@@ -125,8 +127,8 @@ class TestWhatTheLogCannotSupport:
         with pytest.raises(RunError, match="recertified_from"):
             certified(linear_model, tmp_path / "again", estimator="fixed", alpha=0.01)
 
-    def test_off_the_grid_the_drawn_scale_is_certified(self, tmp_path: Path) -> None:
-        """Draws are multiplied by the float32 nearest 0.7, which is below it; judged again, the radius is the same."""
+    def test_off_the_grid_the_scale_is_certified_as_it_is(self, tmp_path: Path) -> None:
+        """Draws are multiplied by 0.7 in float64; judged again, the radius is the same."""
         rows = ArrayDataset("rows", np.random.default_rng(0).normal(size=(3, 6)).astype(np.float32))
         noise = sc.Noise("gaussian", 0.7)
         model = nn.Linear(6, 3).eval()

@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from smoothcert.metrics.score import robustness_score
 from smoothcert.records import Record
 from smoothcert.report.comparisons import best_of_all
 from smoothcert.report.exports import FORMATS
-from smoothcert.report.figures import draw_all, steps
+from smoothcert.report.figures import draw_all, hollow, steps
 from smoothcert.report.page import line_of
 from smoothcert.report.runs import Line, read_runs
 from smoothcert.report.sheets import to_rich
@@ -166,6 +167,33 @@ def test_the_table_says_label_alpha_votes_and_expected_errors() -> None:
         assert word in text
 
 
+def test_echoes_by_hand() -> None:
+    """Of the certificates of 0.5, 1.0, 0.29 and a wrong 2.0 the second echoes, and at the last just does."""
+    echoing = [replace(one, echo=echo) for one, echo in zip(FIVE, (0.495, 0.995, 0.0, 0.5, None), strict=True)]
+    assert [curves.echoes(one) for one in echoing] == [False, True, False, True, False]
+    row = summary(line(echoing), [0.5])
+    assert row["echoing"] == 2
+    assert math.isclose(row["average_certified_radius"], (0.5 + 1.0 + 0.29) / 5)
+    assert math.isclose(row["average_certified_radius_without_echoes"], (0.5 + 0.29) / 5)
+    proxies = [replace(one, proxy_radius=2 * one.radius) for one in echoing]
+    assert math.isclose(
+        summary(line(proxies), [])["average_certified_proxy_radius_without_echoes"], 2 * (0.5 + 0.29) / 5
+    )
+    text = rendered([line(echoing), line(FIVE, "b")])
+    assert re.search(r"certificates with echo ≥ 1/2 +│ +2 of 4 │ +– │", text)
+    assert re.search(r"average certified radius without echoes +│ +0.158 │ +– │", text)
+    assert "says nothing of its input" in text
+    assert "echo" not in rendered([line(FIVE)])
+    assert summary(line(FIVE), [])["echoing"] is None
+    radii, shares = hollow(echoing)
+    assert (radii.tolist(), shares.tolist()) == ([1.0], [0.2])
+
+
+def test_votes_that_stopped_are_reported() -> None:
+    text = rendered([line([*FIVE[:3], replace(FIVE[3], stopped="radii 0.1 decided")])])
+    assert "all votes: 3; radii 0.1 decided: 1" in text
+
+
 def test_nan_votes_are_reported() -> None:
     assert "NaN votes" not in rendered([line(FIVE)])
     assert "NaN votes" in rendered([line([replace(FIVE[0], estimation_invalid=(7,))])])
@@ -220,6 +248,8 @@ class TestExports:
         assert [float(row["radius"]) for row in rows] == [r.radius for r in FIVE]
         assert rows[4]["label"] == ""
         assert rows[0]["soundness"] == "global"
+        rows = list(csv.DictReader(io.StringIO(FORMATS["csv"]([replace(FIVE[0], echo=0.125)], [1.5]).decode())))
+        assert (rows[0]["echo"], rows[0]["stopped"]) == ("0.125", "all votes")
 
     def test_parquet(self) -> None:
         parquet = pytest.importorskip("pyarrow.parquet")

@@ -52,18 +52,21 @@ class TestRecords:
         for record, body in zip(records(tmp_path / "run"), bodies(tmp_path / "run"), strict=True):
             assert record.to_json() == body
             assert Record.from_json(body) == record
-            assert json.loads(body)["version"] == 1
+            assert json.loads(body)["version"] == 2
             assert sum(record.selection) == 100
             assert sum(record.estimation[-1]) == record.trials == 500
             assert record.domain == "grid 1/255"
             assert record.norm == float("inf")
             assert record.leader == record.label or record.label is None
 
-    def test_a_newer_record_is_refused(self, linear_model: nn.Module, dataset: Dataset, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(("version", "advice"), [(99, "install a newer one"), (1, "certify anew")])
+    def test_another_version_is_refused(
+        self, linear_model: nn.Module, dataset: Dataset, tmp_path: Path, version: int, advice: str
+    ) -> None:
         sc.certify_all(smoother(linear_model), dataset, tmp_path / "run", indices=[0])
-        newer = json.loads(bodies(tmp_path / "run")[0]) | {"version": 99}
-        with pytest.raises(StoreError, match="version 99"):
-            Record.from_json(json.dumps(newer))
+        other = json.loads(bodies(tmp_path / "run")[0]) | {"version": version}
+        with pytest.raises(StoreError, match=f"version {version}, .*version 2 alone.*{advice}"):
+            Record.from_json(json.dumps(other))
 
 
 class TestSameBytes:
@@ -273,6 +276,7 @@ def test_a_killed_run_gives_the_same_bytes(tmp_path: Path) -> None:
     whole, broken, hits = killed_and_resumed(tmp_path, kills=3)
     assert hits >= 1
     assert len(whole) == 60
+    assert any('"echo":0' in body for body in whole)
     assert whole == broken
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 import smoothcert as sc
 from smoothcert.data import ArrayDataset
-from smoothcert.errors import RunError, SettingError, StoreError
+from smoothcert.errors import InputError, RunError, SettingError, StoreError
 from smoothcert.promises import Promise
 from smoothcert.recertify import recertify
 from smoothcert.records import Record
@@ -281,3 +281,27 @@ def test_a_memory_knows_its_classifier_to_the_last_setting() -> None:
     for other in (sc.DataDependent(votes=4000), sc.DataDependent(votes=400, largest=5.0), sc.Ancer()):
         with pytest.raises(RunError, match="another owner"):
             sc.Smoother(model, sc.Noise("gaussian", 1.0), tuner=other, memory=memory)
+
+
+@pytest.mark.parametrize("grid", [1 / 255, None])
+def test_a_memory_takes_an_input_as_certify_does(grid: float | None, tmp_path: Path) -> None:
+    """float32 has no 1/255, and no 0.1: the promise at an input is kept for it in either precision, and from the file."""
+    pixels = np.arange(1, 255, 23)[:, None] / 255
+    smoother = sc.Smoother(
+        Sign().eval(), sc.Noise("gaussian", 0.01, grid=grid), tuner=sc.DataDependent(), workers=1,
+        memory=sc.Memory.open(tmp_path / "memory.sqlite"), estimate=1_000,
+    )  # fmt: skip
+    assert smoother.memory is not None
+    labels = smoother.predict(torch.from_numpy(pixels))
+    assert labels == [1] * len(pixels)
+    with sc.Memory.open(tmp_path / "memory.sqlite") as again:
+        for memory in (smoother.memory, again):
+            assert [memory.answer(x) for x in pixels] == labels
+            assert [memory.answer(x.astype(np.float32)) for x in pixels] == labels
+            assert memory.answer(pixels[0] + 2 / 255) is None
+            assert memory.settle_answer(pixels[1].astype(np.float32), 0) == 1
+    abstention = sc.Certificate(None, sc.Bound(0.4, 0.001, 100), None, sc.Soundness.FROZEN)
+    assert smoother.memory.settle(abstention, center=pixels[0].astype(np.float32)).label == 1
+    if grid is not None:
+        with pytest.raises(InputError, match="off the grid"):
+            smoother.memory.answer(pixels[0] + 0.3 / 255)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from smoothcert.bracket import certified_radius
+from smoothcert.bracket import Engines, brackets, certified_radius
 from smoothcert.errors import SettingError
 from smoothcert.laws import Law, law_named
 from smoothcert.tables import LARGEST_P, TABLE_VERSION, RadiusTable, TableCache, build_table, file_name, table_nodes
@@ -21,17 +21,32 @@ def table() -> RadiusTable:
 def test_nodes() -> None:
     nodes = table_nodes()
     assert nodes[-1] == pytest.approx(LARGEST_P, rel=1e-12)
-    np.testing.assert_allclose(np.diff(ndtri(nodes)), float(ndtri(nodes[0])), rtol=1e-4)
+    places = ndtri(nodes)
+    steps = np.diff(places)
+    assert np.all(steps <= np.minimum(0.0051 * places[:-1], 0.0101))
+    assert nodes[0] < 0.5001
 
 
 def test_the_table_brackets_the_bracket(table: RadiusTable) -> None:
     for p in (0.6, 0.9, 0.99):
         found = certified_radius("hyperbolic_secant", 2, p, 784)
         assert table.certified(p) <= found.lower * (1 + 1e-9)
-        assert table.certified(p) >= 0.95 * found.lower
+        assert table.certified(p) >= 0.99 * found.lower
         assert table.highest(p) >= found.upper * (1 - 1e-3)
-        assert table.highest(p) <= 1.12 * found.upper
+        assert table.highest(p) <= 1.05 * found.upper
         assert table.rule(p)
+
+
+@pytest.mark.parametrize(("law", "norm", "dim"), [("generalized_normal:beta=0.5", 2, 10), ("laplace_gaussian", 1, 4)])
+def test_certificates_and_questions_have_one_source(law: str, norm: float, dim: int) -> None:
+    """What certify looks up is what certified_radius says: never more, and less by a step of one per cent at most."""
+    table = build_table(law, norm, dim)
+    chances = [0.51, 0.6, 0.99]
+    together = brackets(Engines(law_named(law), dim), norm, chances)
+    for p, found in zip(chances, together, strict=True):
+        assert 0.99 * found.lower <= table.certified(p) <= found.lower * (1 + 1e-9)
+        assert found.upper * (1 - 1e-3) <= table.highest(p) <= 1.1 * found.upper
+    assert certified_radius(law, norm, 0.51, dim).lower == pytest.approx(together[0].lower, rel=1e-3)
 
 
 def test_monotone_and_ordered(table: RadiusTable) -> None:

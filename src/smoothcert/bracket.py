@@ -21,6 +21,8 @@ from smoothcert.maths.quadrature import HalfLine
 from smoothcert.maths.renyi import Divergences
 from smoothcert.maths.swarm import SearchSettings
 
+LARGEST_P = 1.0 - 1e-7  # tables end here, and the grid of the Rényi envelope reaches at least as far
+
 
 @dataclass(frozen=True)
 class Bracket:
@@ -98,8 +100,14 @@ class Engines:
             found.append(Candidate(name + note, radius * shrinkage(own, norm, self.dim)))
         return found
 
-    def renyi(self, norm: float, lower: FloatArray, rival: FloatArray, longest: float) -> Candidate:
-        """The Rényi envelope (Li et al. 2019, Theorem 2), for radii up to ``longest``."""
+    def renyi(self, norm: float, lower: FloatArray, rival: FloatArray) -> Candidate:
+        """The Rényi envelope (Li et al. 2019, Theorem 2).
+
+        One grid of shifts for all probabilities, as far as the largest of them can reach: a grid that ended at a small
+        radius would begin with shifts too small for the quadrature to be believed, and lose the order altogether.
+        """
+        highest = max(float(lower.max()), LARGEST_P)
+        longest, _ = upper_radius(self.law, norm, self.dim, highest, copies=[1, self.dim], flips=self.flips)
         reach = Divergences.of(self.law, self.dim, longest)
         return Candidate("Rényi envelope", reach.radius(norm, self.dim, lower, rival))
 
@@ -203,7 +211,7 @@ def _brackets(
                 engines.law, norm, engines.dim, p, upper_p, enough=float(best[at]), flips=engines.flips
             )
         if np.any(best < 0.999 * upper):
-            found.append(engines.renyi(norm, first, second, float(upper.max())))
+            found.append(engines.renyi(norm, first, second))
     stacked = np.stack([each.radius for each in found])
     which, lower = stacked.argmax(axis=0), stacked.max(axis=0)
     return [Bracket(float(lower[at]), float(upper[at]), None, found[which[at]].rule) for at in range(first.size)]

@@ -23,7 +23,7 @@ class Soundness(StrEnum):
     GLOBAL = "global"  # the deployed classifier is constant on the region, except with probability alpha
     MEMORY = "memory"  # every later query through the same memory gets this label inside the region
     FROZEN = "frozen"  # true of the classifier with its noise frozen at this input; not of the deployed one
-    ESTIMATE = "estimate"  # a search or a simulation stands where a proof should
+    ESTIMATE = "estimate"  # a search, a simulation or an unchecked classifier stands where a proof should
     IMPORTED = "imported"  # what the author of a log says
 
 

@@ -103,6 +103,8 @@ class CertifySettings(Section):
     channels_last: bool = False
     precision: str = "float32"
     compiled: bool = False
+    check: bool = True
+    own_randomness: bool = False
     device: str = "cpu"
     memory: str | None = None  # "run" is the run directory
 

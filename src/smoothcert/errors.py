@@ -5,7 +5,8 @@ SmoothcertError
 ├── SettingError     a setting outside what it may be: sigma, alpha, counts of votes
 │   └── UnknownName  a name that no registry holds; says which one was probably meant
 ├── ModelError       the classifier: wrong output shape, one class only, no such factory
-│   └── WeightsError the weights file: truncated, foreign, of another architecture
+│   ├── WeightsError the weights file: truncated, foreign, of another architecture
+│   └── NotFixed     not one fixed function of its row: it looks at its batch, or changes
 ├── DataError        the data set: missing, checksum, layout, labels
 ├── RunError         the run directory: another configuration, nothing to read
 │   └── StoreError   the file of results: full disk, not a store, a newer version
@@ -17,7 +18,7 @@ Each message says what is wrong, what was got, what is allowed and what to do.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TypeVar
 
 Value = TypeVar("Value")
@@ -45,6 +46,10 @@ class ModelError(SmoothcertError):
 
 class WeightsError(ModelError):
     """The weights file cannot be loaded into the model."""
+
+
+class NotFixed(ModelError):
+    """The classifier is not one fixed function of its row."""
 
 
 class DataError(SmoothcertError):
@@ -75,23 +80,3 @@ def look_up(kind: str, name: str, known: Mapping[str, Value]) -> Value:
     close = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ";"
     raise UnknownName(f"unknown {kind} {name!r}{hint} known: {', '.join(known)}")
-
-
-def make_named(kind: str, spec: str, known: Mapping[str, Callable[..., Value]], advice: Callable[[str], str]) -> Value:
-    """What is written as ``name`` or ``name:parameter=number,…``; ``advice(name)`` says how, where it cannot be read.
-
-    >>> make_named("law", "gaussian:sigma=2", {"gaussian": dict}, str)
-    {'sigma': 2.0}
-    """
-    name, _, rest = spec.partition(":")
-    make = look_up(kind, name, known)
-    try:
-        return make(
-            **{key: float(value) for key, _, value in (part.partition("=") for part in rest.split(",") if part)}
-        )
-    except SettingError:
-        raise
-    except (TypeError, ValueError) as problem:
-        raise SettingError(
-            f"{kind} {spec!r}: cannot read the parameters {rest!r} ({problem}); {advice(name)}"
-        ) from problem

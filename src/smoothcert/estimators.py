@@ -27,27 +27,30 @@ from smoothcert.maths.intervals import lower_bound, upper_bound
 from smoothcert.maths.sequential import late_spending, looks, projected_lower, running_lower, running_upper, undecided
 from smoothcert.maths.two_class import two_class_bounds
 from smoothcert.radius import check_trials, probability_for, proved_radius
+from smoothcert.registry import setting, written
 from smoothcert.votes import Votes
 
 Rivals = Literal["rest", "runner_up"]
+ALL_VOTES = "all votes"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All that is fixed before the first vote.
+    """All that is fixed before the first vote."""
 
-    trials: at most so many votes. radii: the radii the user will ask about; the votes stop when all are decided.
-    tolerance: without radii, the votes stop when the radius could grow by no more than this share. rivals: bound the
-    class alone and leave the rest to one rival, or bound the runner-up too (half of alpha each).
-    """
-
-    estimator: str = "sequential"
-    trials: int = 100_000
-    alpha: float = 0.001
-    radii: tuple[float, ...] = ()
-    tolerance: float = 0.02
-    rivals: Rivals = "rest"
-    block: int = 200
+    estimator: str = setting("sequential", "how votes become a bound: some stop early, some give larger bounds")
+    trials: int = setting(100_000, "at most so many votes per input: more votes give larger radii")
+    alpha: float = setting(0.001, "the probability that a certificate is wrong: a larger one gives larger radii")
+    radii: tuple[float, ...] = setting(
+        (), "the votes stop when these radii are decided, and show other radii smaller than they could be"
+    )
+    tolerance: float = setting(
+        0.02, "without radii, the votes stop when the radius could grow by no more than this share"
+    )
+    rivals: Rivals = setting(
+        "rest", "the class is bounded alone, or its runner-up too (half of alpha each): that gives other radii"
+    )
+    block: int = setting(200, "votes per call of the network: it sets when the votes may stop and which noise is drawn")
 
     def __post_init__(self) -> None:
         check_alpha(self.alpha)
@@ -74,6 +77,19 @@ class Plan:
     def looks(self) -> IntArray:
         """After how many votes to look; whole blocks, and the last at ``trials``."""
         return looks(self.trials, first=min(100, self.trials), multiple=self.block)
+
+    @property
+    def rule(self) -> str:
+        """When the votes stop."""
+        if not ESTIMATORS[self.estimator].anytime:
+            return ALL_VOTES
+        if self.radii:
+            return f"radii {', '.join(map(written, self.radii))} decided"
+        return f"tolerance {written(self.tolerance)}"
+
+    def stopped(self, trials: int) -> str:
+        """Why the votes ended after so many. Unless they are all, the radius is less than more votes could prove."""
+        return ALL_VOTES if trials == self.trials else self.rule
 
 
 @dataclass(frozen=True)

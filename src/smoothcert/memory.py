@@ -16,6 +16,7 @@ from smoothcert.certificates import Certificate, Soundness
 from smoothcert.errors import InputError, RunError, SettingError, StoreError
 from smoothcert.identity import differences
 from smoothcert.maths import FloatArray
+from smoothcert.maths.grid import certified_point
 from smoothcert.maths.overlap import check_convex
 from smoothcert.promises import Promise, center_of, check, given_before, promise_of, taken_over, worth_once_settled
 from smoothcert.regions import Region
@@ -78,6 +79,11 @@ class Memory:
             raise
         return memory
 
+    def void(self, reason: str) -> None:
+        """Never answer from this memory again: the classifier that it belongs to is not one fixed function."""
+        with self._lock, self._file.transaction():
+            self._file.describe({"void": reason})
+
     def close(self) -> None:
         """Let go of the file."""
         self._file.close()
@@ -102,7 +108,10 @@ class Memory:
         return self._file.indices(run)
 
     def answer(self, x: ArrayLike) -> int | None:
-        """The label promised at this input, without asking the model; None where nothing was promised."""
+        """The label promised at this input, without asking the model; None where nothing was promised.
+
+        The input is taken as the bound classifier is certified at it: on its pixel grid, or in float32.
+        """
         with self._lock:
             self._refresh()
             inside = self._shelf.containing(self._point(x))
@@ -126,10 +135,9 @@ class Memory:
         Weaker labels stay.
         """
         check(certificate)
-        point = center_of(certificate, center)
         with self._lock, self._file.transaction():
             self._refresh()
-            point = self._point(point)
+            point = self._point(center_of(certificate, None if center is None else self._point(center)))
             self._check_norm(certificate.region)
             done = None if index is None else self._file.of(run, index)
             if done is not None:
@@ -155,7 +163,7 @@ class Memory:
         promised = self.answer(x)
         if promised is not None:
             return promised
-        point = Region(np.asarray(x, dtype=float), np.array(1.0), 0.0, float(self._file.facts().get("norm", 2.0)))
+        point = Region(self._point(x), np.array(1.0), 0.0, float(self._file.facts().get("norm", 2.0)))
         settled = self.settle(Certificate(label, Bound(0.0, 1.0, 0), point, Soundness.FROZEN, "prediction"))
         assert settled.label is not None
         return settled.label
@@ -179,6 +187,9 @@ class Memory:
 
     def _refresh(self) -> None:
         """Rebuild what is known from the file: at first all of it, later what others have added."""
+        reason = self._file.facts().get("void")
+        if reason is not None:
+            raise RunError(f"the memory {self._file.name} is void ({reason}); begin a new one")
         for promise in self._file.after(len(self._shelf)):
             if promise.sequence != len(self._shelf) + 1:
                 raise StoreError(
@@ -219,13 +230,15 @@ class Memory:
             raise SettingError(f"the region is of norm {region.norm}, this memory of norm {norm}; use another memory")
 
     def _point(self, x: ArrayLike) -> FloatArray:
-        """An input as a vector, of this memory's dimension."""
-        point, dim = np.asarray(x, dtype=float).ravel(), self._file.facts().get("dim")
+        """An input as a vector, of this memory's dimension, as the classifier that it is bound to is certified at it."""
+        facts = {"dim": None, "owner": None} | self._file.facts()
+        point, dim = np.asarray(x, dtype=float).ravel(), facts["dim"]
         if dim not in (None, point.size):
             raise InputError(f"the input has {point.size} coordinates, this memory's have {dim}; use another memory")
         if not np.all(np.isfinite(point)):
             raise InputError("the input holds NaN or infinite values; every coordinate must be a finite number")
-        return point
+        owner = facts["owner"]
+        return certified_point(point, owner["domain"]) if isinstance(owner, dict) and "domain" in owner else point
 
 
 def _changes(there: object, here: object) -> str:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from smoothcert.errors import InputError, SettingError
+from smoothcert.errors import SettingError
 from smoothcert.laws import Law, law_named
 from smoothcert.maths import FloatArray
+from smoothcert.maths.grid import LARGEST_STEP, certified_point, domain_of, whole_steps
 from smoothcert.seeds import TorchDraws
 
-LARGEST_STEP = 2.0**23
+LARGEST = float(np.finfo(np.float32).max)
 PART = 2**18  # numbers drawn at a time; part of what a key stands for, so it never changes
-OFF_GRID = 1e-3  # in steps of the grid; float32 pixels k/255 are within 2e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +34,8 @@ class Noise:
     scale: Tensor
     loc: Tensor
     grid: float | None = None
+    # Votes are drawn in float64 and rounded once: float32 sources have atoms and gaps of 1e-7 a coordinate, this 1e-9.
+    sampling_dtype: ClassVar[torch.dtype] = torch.float64
     _prepared: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor, bool]] = field(repr=False, init=False)
 
     def __init__(
@@ -75,7 +78,7 @@ class Noise:
     @property
     def domain(self) -> str:
         """Where the certificate's perturbations live; goes into every record."""
-        return "reals, float arithmetic" if self.grid is None else f"grid 1/{self.levels}"
+        return domain_of(None if self.grid is None else self.levels)
 
     @property
     def levels(self) -> int:
@@ -107,15 +110,10 @@ class Noise:
             parts[name] = value
         return Noise(self.law, grid=self.grid, **parts) if self.per_input(len(shape)) else self
 
-    @property
-    def sampling_dtype(self) -> torch.dtype:
-        """float64 on the grid, where the draw is rounded to an integer; float32 otherwise."""
-        return torch.float32 if self.grid is None else torch.float64
-
     def draw(self, count: int, shape: tuple[int, ...], draws: TorchDraws) -> Tensor:
         """The noise of ``count`` copies in float32, before the input is added: what inputs may share.
 
-        On the grid it is a whole number of steps; otherwise loc + scale·z.
+        On the grid it is a whole number of steps; otherwise loc + scale·z, cut off where float32 ends.
         """
         scale, loc, shifted = self._in_steps(draws.device, draws.dtype)
         drawn = torch.empty((count, *shape), device=draws.device)
@@ -123,7 +121,7 @@ class Noise:
         for part in torch.split(drawn, max(1, PART // max(1, math.prod(shape)))):
             z: Tensor = self.law.sample(tuple(part.shape), draws).mul_(scale)
             z = z.add_(loc) if shifted else z
-            part.copy_(z if self.grid is None else z.round_())
+            part.copy_(z.clamp_(-LARGEST, LARGEST) if self.grid is None else z.round_())
         return drawn
 
     def _in_steps(self, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor, bool]:
@@ -139,7 +137,7 @@ class Noise:
         """A function from drawn noise to noisy copies of x in float32, (count, *event), written to its second argument.
 
         On the grid whole numbers below 2^24 add up exactly in float32, and one division follows, so that a copy is a
-        function of the sum alone. Clamping keeps it one when a heavy tail goes beyond.
+        function of the sum alone. Clamping keeps it one when a heavy tail goes beyond; an input that does is refused.
         """
         if self.grid is None:
             return lambda drawn, out: torch.add(drawn, x, out=out)
@@ -157,17 +155,9 @@ class Noise:
         drawn = self.draw(count, tuple(x.shape), draws)
         return self.placer(x)(drawn, drawn)
 
-    @property
-    def drawn_scale(self) -> FloatArray:
-        """The scale that the draws are multiplied by: rounded to float32 off the grid, and so certified."""
-        scale = self.scale.cpu()
-        return (scale.float().double() if self.grid is None else scale).numpy()
-
     def center_of(self, x: Tensor) -> FloatArray:
         """The input as the certificate means it: on the grid, the exact grid point."""
-        if self.grid is None:
-            return x.detach().cpu().double().numpy()
-        return quantise(x, self.levels).cpu().numpy() / self.levels
+        return certified_point(x.detach().cpu().numpy(), self.domain)
 
     def noisy(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """One noisy copy of each input of a batch, differentiable in x; for training and attacks, never for votes."""
@@ -190,15 +180,5 @@ def nearest_on_grid(values: Tensor, levels: int) -> Tensor:
 
 
 def quantise(x: Tensor, levels: int) -> Tensor:
-    """The whole number of grid steps in each coordinate (float64), refusing inputs off the grid."""
-    exact = x.detach().double() * levels
-    steps = exact.round()
-    away = (exact - steps).abs()
-    allowed = (OFF_GRID + exact.abs() * 2**-23).clamp_max(0.25)  # float32 itself is that far from a large grid point
-    if bool((away > allowed).any()):
-        worst = float(away.max())
-        raise InputError(
-            f"an input is off the grid of 1/{levels} by {worst:.3g} steps, and would be certified as another one; "
-            f"quantise it first (x = (x * {levels}).round() / {levels}), or use noise without a grid"
-        )
-    return steps
+    """The whole number of grid steps in each coordinate (float64), refusing inputs off the grid or beyond it."""
+    return torch.from_numpy(whole_steps(x.detach().double().cpu().numpy(), levels)).to(x.device)

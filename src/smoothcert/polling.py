@@ -7,8 +7,9 @@ import threading
 import time
 import warnings
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
@@ -59,7 +60,7 @@ class Count:
     looks: IntArray
     block: int
     settled: Callable[[Votes], bool] = lambda votes: False
-    then: Callable[[Count], Count] | None = None  # what to count next for this input, once this is done
+    then: Callable[[Count], Count | None] | None = None  # what to count next for this input, once this is done
     issued: int = 0
     back: dict[int, IntArray] = field(default_factory=dict)
     counted: int = 0
@@ -86,6 +87,14 @@ class Count:
     def rows(self, number: int) -> int:
         """How many rows of a block count: all, but for the last block."""
         return min(self.block, self.last - number * self.block)
+
+    def copies(self, number: int, drawn: Tensor, out: Tensor) -> Tensor:
+        """The noisy copies of one block."""
+        return self.place(drawn, out)
+
+    def tally(self, number: int, logits: Tensor) -> IntArray:
+        """What the logits of one block's rows add to the total."""
+        return tally(logits)
 
     def add(self, number: int, tally: IntArray, seconds: float) -> None:
         """A block came back: count what is next in order, and look where a look is due."""
@@ -124,6 +133,38 @@ class Errand:
 Job = Count | Errand
 
 
+@dataclass(eq=False)
+class Mixed(Count):
+    """Votes on several inputs under one noise, by turns: row i of all is the input i modulo their number.
+
+    Rows of different inputs share a block, since the classifier is a fixed function of its row.
+    """
+
+    places: Sequence[Callable[[Tensor, Tensor], Tensor]] = ()
+
+    def rows_of(self, position: int, number: int) -> slice:
+        """The rows of a block that are of one input."""
+        return slice((position - number * self.block) % len(self.places), None, len(self.places))
+
+    def copies(self, number: int, drawn: Tensor, out: Tensor) -> Tensor:
+        for position, place in enumerate(self.places):
+            rows = self.rows_of(position, number)
+            place(drawn[rows], out[rows])
+        return out
+
+    def tally(self, number: int, logits: Tensor) -> IntArray:
+        return np.stack([tally(logits[self.rows_of(position, number)]) for position in range(len(self.places))])
+
+    @property
+    def table(self) -> IntArray:
+        """The votes on each input, (inputs, classes + 1); in the last place those that are not a number."""
+        return self.seen[-1]
+
+    def share(self, label: int) -> float:
+        """How much of the votes on all of them is for a class."""
+        return float(self.table[:, label].sum() / self.table.sum())
+
+
 @dataclass(frozen=True, eq=False)
 class Pollster:
     """Casts votes, block by block, in constant memory, with every core busy.
@@ -160,7 +201,7 @@ class Pollster:
     @torch.inference_mode()
     def vote(self, count: Count, number: int) -> IntArray:
         """The tally of one block."""
-        return tally(self.classify(self._copies(count, number))[: count.rows(number)])
+        return count.tally(number, self.classify(self.copies(count, number))[: count.rows(number)])
 
     def classify(self, copies: Tensor) -> Tensor:
         """The base classifier's logits, in the memory layout and precision that are voted with."""
@@ -170,11 +211,22 @@ class Pollster:
             logits: Tensor = self.classifier(copies)
         return logits
 
-    def _copies(self, count: Count, number: int) -> Tensor:
+    @contextmanager
+    def pool(self) -> Iterator[ThreadPoolExecutor]:
+        """Threads that compute as the workers do: on the CPU one core for each."""
+        on_cpu, before = self.device.type == "cpu", torch.get_num_threads()
+        pool = ThreadPoolExecutor(self.workers, initializer=partial(torch.set_num_threads, 1) if on_cpu else None)
+        try:
+            yield pool
+        finally:
+            pool.shutdown(cancel_futures=True)
+            torch.set_num_threads(before)
+
+    def copies(self, count: Count, number: int) -> Tensor:
         """The block's noisy copies; with shared noise the draws are keyed by block alone and the latest few are kept."""
         if not self.shared_noise:
             drawn = self._fresh(count, number, count.index)
-            return count.place(drawn, drawn)
+            return count.copies(number, drawn, drawn)
         scale, loc = count.noise.scale, count.noise.loc
         key = (count.noise.law, id(scale), id(loc), count.noise.grid, count.shape, count.stage, number)
         with self._drawing:
@@ -184,7 +236,7 @@ class Pollster:
                 if len(self._drawn) > 4 * self.workers:
                     self._drawn.popitem(last=False)
             drawn = self._drawn[key][0]
-        return count.place(drawn, torch.empty_like(drawn))
+        return count.copies(number, drawn, torch.empty_like(drawn))
 
     def _fresh(self, count: Count, number: int, index: int) -> Tensor:
         draws = draws_for(self.seed, index, count.stage, number, dtype=count.noise.sampling_dtype, device=self.device)
@@ -295,7 +347,8 @@ class Race:
             was_done = job.done
             job.add(number, counted, time.perf_counter() - began)
             if job.done and not was_done:
-                self._replace(job, job if job.then is None else job.then(job))
+                following = None if job.then is None else job.then(job)
+                self._replace(job, following or job)
 
     def _replace(self, job: Job, following: Count) -> None:
         self.running[self.running.index(job)] = following
@@ -322,20 +375,23 @@ def default_block(shape: tuple[int, ...]) -> int:
     return max(1, min(200, 200 * 8192 // max(1, math.prod(shape))))
 
 
-def in_blocks(classify: Callable[[Tensor], Tensor], blocks: Iterable[Tensor]) -> Tensor:
+def in_blocks(classify: Callable[..., Tensor], blocks: Iterable[tuple[Tensor, ...]]) -> Tensor:
     """The answers to all blocks, in the memory of one: where gradients flow, a block is computed once more for its own."""
     if not torch.is_grad_enabled():
-        return torch.cat([classify(block) for block in blocks])
+        return torch.cat([classify(*block) for block in blocks])
     every = list(blocks)
     if len(every) == 1:
-        return classify(every[0])
+        return classify(*every[0])
     again = partial(checkpoint, classify, use_reentrant=False, preserve_rng_state=False)
-    return torch.cat([again(block) for block in every])
+    return torch.cat([again(*block) for block in every])
 
 
 def tally(logits: Tensor) -> IntArray:
     """Votes per class, and in the last place the rows with a NaN, which is the largest of its row."""
-    classes = logits.shape[1]
-    largest, winners = logits.max(dim=1)
-    winners.masked_fill_(largest.isnan(), classes)
-    return torch.bincount(winners, minlength=classes + 1).cpu().numpy()
+    return torch.bincount(winners(logits), minlength=logits.shape[1] + 1).cpu().numpy()
+
+
+def winners(logits: Tensor) -> Tensor:
+    """The class of each row, and the number of classes where there is a NaN."""
+    largest, found = logits.max(dim=1)
+    return found.masked_fill_(largest.isnan(), logits.shape[1])

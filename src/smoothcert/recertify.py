@@ -25,7 +25,8 @@ def recertify(run: Path | str, out: Path | str, changes: Mapping[str, Any]) -> i
     """Judge the stored votes by a changed plan into a new run directory; how many records that makes.
 
     ``changes`` may name estimator, alpha, radii, tolerance and rivals. Looks and votes are what they were: a bound
-    that needs all the votes of a run that stopped early is refused, since it would be wrong on a stopped sample.
+    that needs all the votes of a run that stopped early is refused, since it would be wrong on a stopped sample. The
+    records keep why their votes stopped, and the configuration the plan that they were cast by (``voted``).
     """
     check_free(out)
     for name in changes:
@@ -34,14 +35,14 @@ def recertify(run: Path | str, out: Path | str, changes: Mapping[str, Any]) -> i
         facts, seconds, records = store.facts(), store.seconds(), list(store.records())
         check_filled(run, records)
         check_judgeable(facts["configuration"], records)
-        old = plan_of(facts["configuration"])
-        new = replace(old, **changes)
-        _check_support(old, new)
+        voted = plan_of(facts["configuration"].get("voted", facts["configuration"]))
+        new = replace(plan_of(facts["configuration"]), **changes)
+        _check_support(voted, new)
         certified = [judge_again(record, new, facts["shape"], store) for record in records]
         parameters = {record.scale for record in records} | {record.loc for record in records}
         arrays = [store.get(address) for address in parameters if isinstance(address, str)]
         pictures = {index: store.picture(index) for index in store.pictured()}
-    configuration = facts["configuration"] | asdict(new) | {"radii": list(new.radii), "recertified_from": str(run)}
+    configuration = {**facts["configuration"], **_plain(new), "recertified_from": str(run), "voted": _plain(voted)}
     with new_run(out) as target:
         target.describe(facts | {"configuration": configuration})
         for array in arrays:
@@ -54,6 +55,11 @@ def plan_of(configuration: Mapping[str, Any]) -> Plan:
     """The plan that a run was made by."""
     values = {field.name: configuration[field.name] for field in fields(Plan)}
     return Plan(**values | {"radii": tuple(values["radii"])})
+
+
+def _plain(plan: Plan) -> dict[str, Any]:
+    """A plan as a configuration holds it."""
+    return asdict(plan) | {"radii": list(plan.radii)}
 
 
 def check_judgeable(configuration: Mapping[str, Any], records: Sequence[Record]) -> None:
@@ -71,24 +77,23 @@ def check_judgeable(configuration: Mapping[str, Any], records: Sequence[Record])
             )
 
 
-def _check_support(old: Plan, new: Plan) -> None:
-    """Refuse what the stored votes cannot prove."""
-    if ESTIMATORS[old.estimator].anytime and not ESTIMATORS[new.estimator].anytime:
+def _check_support(voted: Plan, new: Plan) -> None:
+    """Refuse what votes that were cast by a plan cannot prove."""
+    if ESTIMATORS[voted.estimator].anytime and not ESTIMATORS[new.estimator].anytime:
         able = ", ".join(name for name, kind in ESTIMATORS.items() if kind.anytime)
         raise SettingError(
-            f"these votes stopped when {old.estimator} had seen enough, and {new.estimator} is wrong on a sample that chose when "
+            f"these votes stopped when {voted.estimator} had seen enough, and {new.estimator} is wrong on a sample that chose when "
             f"to stop; use one of {able}, or certify anew with --estimator {new.estimator}"
         )
-    if new.estimator == Randomized.name != old.estimator:
+    if new.estimator == Randomized.name != voted.estimator:
         raise SettingError(
             "randomized needs its random number drawn with the votes, and this run has none; certify anew with --estimator randomized"
         )
 
 
 def scale_of(record: Record, store: SqliteStore) -> FloatArray:
-    """The scale of a record's region: what its draws were multiplied by, which off the grid are float32 numbers."""
-    scale = np.array(record.scale) if isinstance(record.scale, float) else store.get(record.scale)
-    return scale if record.domain.startswith("grid") else scale.astype(np.float32).astype(float)
+    """The scale of a record's region: what its draws were multiplied by."""
+    return np.array(record.scale) if isinstance(record.scale, float) else store.get(record.scale)
 
 
 def judge_again(
@@ -119,5 +124,7 @@ def judge_again(
         loc=record.loc,
         domain=record.domain,
         norm=norm,
+        stopped=record.stopped,
         uniform=record.uniform,
+        echo=None if certificate.label is None else record.echo,
     )

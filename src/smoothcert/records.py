@@ -10,7 +10,7 @@ from smoothcert.certificates import Ballot, Certificate, Soundness
 from smoothcert.errors import StoreError
 from smoothcert.votes import Votes
 
-VERSION = 1
+VERSION = 2
 Parameter = float | str  # a number, or the address of an array in the store
 
 
@@ -40,7 +40,9 @@ class Record:
     selection_invalid: int
     estimation: tuple[tuple[int, ...], ...]  # (looks, classes), cumulative
     estimation_invalid: tuple[int, ...]
+    stopped: str  # why the votes ended: all were cast, radii were decided, or the radius was known within a tolerance
     uniform: float = 1.0  # the random number of randomized Clopper–Pearson, 1 for every other estimator
+    echo: float | None = None  # how often other inputs get the label under this noise; None if it was not measured
     version: int = VERSION
 
     @property
@@ -62,9 +64,12 @@ class Record:
     def from_json(cls, text: str) -> Record:
         """The record back, exactly."""
         row = json.loads(text)
-        if row["version"] > VERSION:
+        if row["version"] != VERSION:
+            newer = row["version"] > VERSION
             raise StoreError(
-                f"a record has version {row['version']}; this smoothcert reads up to {VERSION}: install a newer one"
+                f"a record has version {row['version']}, and this smoothcert reads version {VERSION} alone"
+                + ("" if newer else ": older ones do not say why their votes stopped or whether they echo")
+                + (": install a newer one" if newer else "; certify anew into another directory")
             )
         return cls(
             **row
@@ -89,7 +94,9 @@ def record_of(
     loc: Parameter,
     domain: str,
     norm: float,
+    stopped: str,
     uniform: float = 1.0,
+    echo: float | None = None,
 ) -> Record:
     """The record of one certificate and the votes behind it."""
     region = certificate.region
@@ -116,7 +123,9 @@ def record_of(
         selection_invalid=int(ballot.selection.invalid[0, -1]),
         estimation=_row(ballot.estimation),
         estimation_invalid=tuple(int(n) for n in ballot.estimation.invalid[0]),
+        stopped=stopped,
         uniform=uniform,
+        echo=echo,
     )
 
 

@@ -11,6 +11,7 @@ import math
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass
+from fractions import Fraction
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -18,7 +19,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar, Union, cast, get_ar
 
 from smoothcert.errors import SettingError, look_up
 
-Changes = Literal["method", "number", "nothing"]
+Changes = Literal["method", "number", "rounding", "nothing"]
 Member = TypeVar("Member")
 
 
@@ -26,8 +27,12 @@ Member = TypeVar("Member")
 class Setting:
     """What a parameter may be, what it is for, and what it does to a comparison of two runs.
 
-    changes: a setting that names the *method* is what one compares; one that changes the *number* makes a comparison
-    unfair unless both sides have it; one that changes *nothing* is about where and how fast.
+    choices bound what is text, the ends what is a number. changes: a setting that names the *method* is what one compares;
+    one that changes the *number* makes a comparison unfair unless both sides have it; one that changes the *rounding* of a
+    network belongs to the run but to no comparison; one that changes *nothing* is about where and how fast.
+
+    On the command line: flag is how it is written ("" after the field, None not at all: a run.toml or --set has it), metavar
+    what stands for its value, alone the value of a flag that is given without one.
     """
 
     help: str = ""
@@ -37,23 +42,33 @@ class Setting:
     below: float | None = None
     choices: tuple[str, ...] = ()
     changes: Changes = "number"
+    flag: str | None = ""
+    metavar: str = ""
+    alone: str | None = None
+
+    @property
+    def range(self) -> str:
+        """The ends in words."""
+        ends = [(self.above, "above"), (self.least, "at least"), (self.below, "below"), (self.most, "at most")]
+        return " and ".join(f"{word} {end:g}" for end, word in ends if end is not None)
 
     @property
     def allowed(self) -> str:
-        """The range in words.
+        """What it may be, in words.
 
         >>> Setting(above=0, most=1).allowed, Setting(least=1).allowed, Setting(choices=("l1", "l2")).allowed
         ('a finite number above 0 and at most 1', 'a finite number of at least 1', 'one of l1, l2')
         """
-        if self.choices:
-            return f"one of {', '.join(self.choices)}"
-        ends = [(self.above, "above"), (self.least, "of at least"), (self.below, "below"), (self.most, "at most")]
-        return "a finite number " + " and ".join(f"{word} {end:g}" for end, word in ends if end is not None)
+        ways = [f"one of {', '.join(self.choices)}"] if self.choices else []
+        number = f"a finite number {self.range}".replace("number at least", "number of at least")
+        return " or ".join([*ways, number] if self.range else ways)
 
     def holds(self, value: Any) -> bool:
         """Is this value allowed?"""
-        if self.choices:
-            return value in self.choices
+        if isinstance(value, tuple):
+            return all(self.holds(each) for each in value)
+        if isinstance(value, str):
+            return not self.choices or value in self.choices
         ends = (self.least, self.most, self.above, self.below)
         if value is None or all(end is None for end in ends):
             return True
@@ -78,9 +93,12 @@ def setting(
     below: float | None = None,
     choices: Sequence[str] = (),
     changes: Changes = "number",
+    flag: str | None = "",
+    metavar: str = "",
+    alone: str | None = None,
 ) -> Any:
     """A dataclass field that is a parameter: its default, help and range, declared once and for all."""
-    declared = Setting(help, least, most, above, below, tuple(choices), changes)
+    declared = Setting(help, least, most, above, below, tuple(choices), changes, flag, metavar, alone)
     return dataclasses.field(default=default, metadata={"setting": declared})
 
 
@@ -97,20 +115,25 @@ def check_settings(thing: Any) -> None:
     """Refuse a dataclass one of whose values is outside what was declared."""
     for field in dataclasses.fields(thing):
         value, declared = getattr(thing, field.name), setting_of(field)
-        if not declared.holds(value):
-            raise SettingError(
-                f"{name_of(type(thing))}: {field.name}={value} is outside what it may be; "
-                f"{field.name} must be {declared.allowed}"
-            )
+        if declared.holds(value):
+            continue
+        where = f"{name_of(type(thing))}: " if isinstance(thing, Plugin) else ""
+        raise SettingError(
+            f"{where}{field.name}={written(value)} is outside what it may be; {field.name} must be {declared.allowed}"
+        )
 
 
-class Plugin:
-    """What guests and residents have in common: a name, parameters that are fields, and a text that reads back."""
-
-    name: ClassVar[str] = ""
+class Checked:
+    """A dataclass that refuses values outside what was declared of its fields."""
 
     def __post_init__(self) -> None:
         check_settings(self)
+
+
+class Plugin(Checked):
+    """What guests and residents have in common: a name, parameters that are fields, and a text that reads back."""
+
+    name: ClassVar[str] = ""
 
     def content(self) -> object:
         """All that decides what it does, beside its code: its parameters, or what the files that they name hold."""
@@ -145,9 +168,11 @@ def parameters(kind: Any) -> dict[str, Field[Any]]:
 def written(value: object) -> str:
     """The shortest text that reads back as the value.
 
-    >>> written(1.5), written(2.0), written(1 / 3), written(True), written("l2")
-    ('1.5', '2', '0.3333333333333333', 'true', 'l2')
+    >>> written(1.5), written(2.0), written(1 / 3), written(True), written("l2"), written([0.25, 1.0])
+    ('1.5', '2', '0.3333333333333333', 'true', 'l2', '0.25,1')
     """
+    if isinstance(value, list | tuple):
+        return ",".join(map(written, value))
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
@@ -241,21 +266,26 @@ def read_value(where: str, name: str, text: str, kind: Any) -> Any:
 
     >>> read_value("law", "beta", "1.5", float), read_value("law", "votes", "7", int | None), read_value("", "on", "true", bool)
     (1.5, 7, True)
+    >>> read_value("", "radii", "1/4,1", tuple[float, ...]), read_value("", "scale", "map.npy", float | str)
+    ((0.25, 1.0), 'map.npy')
     """
-    if get_origin(kind) in (Union, types.UnionType):
-        kinds = [each for each in get_args(kind) if each is not type(None)]
-        if text == "none" and len(kinds) < len(get_args(kind)):
-            return None
-        kind = next((each for each in (float, int, bool) if each in kinds), str)
+    kinds = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    if text == "none" and type(None) in kinds:
+        return None
+    if get_origin(kind) is tuple:
+        return tuple(read_value(where, name, part.strip(), get_args(kind)[0]) for part in text.split(",") if part)
+    number = next((each for each in (float, int, bool) if each in kinds), None)
+    if number is None:
+        return text
     try:
-        if kind is bool:
+        if number is bool:
             return {"true": True, "false": False}[text.lower()]
-        if kind in (int, float):
-            return kind(text)
-    except (KeyError, ValueError):
-        expected = {int: "a whole number", float: "a number", bool: "true or false"}[kind]
+        return float(Fraction(text)) if number is float and "/" in text else number(text)
+    except (KeyError, ValueError, ZeroDivisionError):
+        if str in kinds:
+            return text
+        expected = {int: "a whole number", float: "a number", bool: "true or false"}[number]
         raise SettingError(f"{where}: {name}={text!r} must be {expected}") from None
-    return text
 
 
 @cache

@@ -21,7 +21,7 @@ from torch import Tensor
 import smoothcert
 from smoothcert.certificates import Certificate
 from smoothcert.data.base import Dataset
-from smoothcert.errors import ModelError, RunError, SettingError
+from smoothcert.errors import ModelError, NotFixed, RunError, SettingError
 from smoothcert.identity import differences, name_for
 from smoothcert.maths.overlap import check_convex
 from smoothcert.memory import Memory
@@ -29,7 +29,7 @@ from smoothcert.polling import make_fixed
 from smoothcert.records import Parameter, Record, record_of
 from smoothcert.settling import check_kept, memory_file
 from smoothcert.smoother import Batch, Poll, Smoother
-from smoothcert.store import RESULTS, SqliteStore
+from smoothcert.store import RESULTS, VOID, SqliteStore, check_not_void
 from smoothcert.store.pictures import picture_of
 
 Facts = dict[str, Any]
@@ -54,6 +54,7 @@ def describe(smoother: Smoother, dataset: Dataset) -> Facts:
         "select": smoother.select,
         **json.loads(json.dumps(asdict(smoother.plan))),
         "shared_noise": smoother.pollster.shared_noise,
+        "check": smoother.check,
         "smoothcert": smoothcert.__version__,
         "torch": torch.__version__,
         "numpy": np.__version__,
@@ -80,6 +81,9 @@ def certify_all(
 
     ``memory`` settles every certificate, in the order of the indices: a file of its own, which runs of one classifier
     may share, or the run directory itself; by default the smoother's own, if it has one.
+
+    The classifier is probed before the first vote of every session and asked again at its end. One that changed meanwhile
+    is refused with NotFixed, and the directory, with its memory, is void: nothing reads it any more.
     """
     chosen = list(range(len(dataset)) if indices is None else indices)
     if len(set(chosen)) != len(chosen):
@@ -90,6 +94,8 @@ def certify_all(
         )
     facts, directory = describe(smoother, dataset), Path(directory)
     smoother.tuner.check(facts)
+    if chosen:
+        smoother.probe(_loaded(dataset, chosen[:1]))  # a classifier that is refused leaves no directory behind
     check_classes(smoother, dataset, chosen)
     with _opened_both(smoother, dataset, directory, facts, memory) as (store, settler):
         asked = sorted({*store.facts().get("subset", []), *chosen})
@@ -100,16 +106,19 @@ def certify_all(
         left = [index for index in (chosen if settler is None else sorted(chosen)) if index not in known]
         done, votes = len(chosen) - len(left), 0
         batches = (left[start : start + rows] for start in range(0, len(left), rows))
-        for poll in smoother.polls(_loaded(dataset, indices) for indices in batches):
-            certificate = smoother.conclude(poll)
-            if settler is not None:
-                center = poll.noise.center_of(poll.x)
-                certificate = settler.settle(certificate, index=poll.index, center=center, run=name_for(facts))
-            record = record_poll(smoother, poll, certificate, dataset.truths([poll.index])[0], store)
-            store.append(record, poll.seconds, picture_of(poll.x.cpu().numpy()))
-            done, votes = done + 1, votes + record.trials + sum(record.selection)
-            if progress is not None:
-                progress(Progress(done, len(chosen), votes))
+        with _probed(smoother, store, settler):
+            if left:
+                smoother.refer_to(dataset)
+            for poll in smoother.polls(_loaded(dataset, indices) for indices in batches):
+                certificate = smoother.conclude(poll)
+                if settler is not None:
+                    center = poll.noise.center_of(poll.x)
+                    certificate = settler.settle(certificate, index=poll.index, center=center, run=name_for(facts))
+                record = record_poll(smoother, poll, certificate, dataset.truths([poll.index])[0], store)
+                store.append(record, poll.seconds, picture_of(poll.x.cpu().numpy()))
+                done, votes = done + 1, votes + record.trials + sum(record.selection)
+                if progress is not None:
+                    progress(Progress(done, len(chosen), votes))
     return directory
 
 
@@ -135,6 +144,22 @@ def check_classes(smoother: Smoother, dataset: Dataset, indices: Sequence[int]) 
         )
 
 
+@contextmanager
+def _probed(smoother: Smoother, store: SqliteStore, memory: Memory | None) -> Iterator[None]:
+    """Keep what the probe of the classifier found; if it changed while it voted, the run and its memory are void."""
+    known = store.indices()
+    try:
+        yield
+    except NotFixed as problem:
+        if store.indices() != known:
+            store.describe({VOID: str(problem)})
+            if memory is not None:
+                memory.void(str(problem))
+        raise
+    if smoother.probes:
+        store.describe({"probe": [probe.facts for probe in smoother.probes.values()]})
+
+
 def _loaded(dataset: Dataset, indices: Sequence[int]) -> Batch:
     return Batch(torch.from_numpy(dataset.inputs(indices)), indices, dataset.truths(indices))
 
@@ -157,7 +182,10 @@ def record_poll(
         loc=parameter(poll.noise.loc),
         domain=poll.noise.domain,
         norm=smoother.norm,
+        stopped=smoother.plan.stopped(certificate.bound.trials),
         uniform=smoother.uniform_for(poll.index),
+        # What a memory answers instead is no answer under this noise.
+        echo=poll.echo if certificate.label == int(poll.ballot.selection.leaders()[0]) else None,
     )
 
 
@@ -203,7 +231,7 @@ def _opened(directory: Path, facts: Facts) -> SqliteStore:
     if not path.is_file() and directory.exists() and (not directory.is_dir() or any(islice(directory.iterdir(), 1))):
         raise RunError(f"{directory} exists, is not empty and is not a run; give --out another directory")
     directory.mkdir(parents=True, exist_ok=True)
-    store = SqliteStore(path, create=True)
+    store = check_not_void(SqliteStore(path, create=True))
     found = store.claim("configuration", facts)
     if found != facts:
         store.close()

@@ -11,7 +11,6 @@ and equal probability (Cramér–Rao), so what a beta other than 2 gains there, 
 from __future__ import annotations
 
 import csv
-import inspect
 import io
 import math
 from collections.abc import Callable, Sequence
@@ -27,13 +26,13 @@ from smoothcert.certificates import Soundness
 from smoothcert.errors import RunError, SettingError, look_up
 from smoothcert.files import write_atomically
 from smoothcert.laws import LAWS, law_named
-from smoothcert.laws.base import written
 from smoothcert.maths.geometry import round_down
 from smoothcert.maths.intervals import lower_bound
 from smoothcert.metrics.score import Score, robustness_score
 from smoothcert.radius import check_norm
 from smoothcert.recertify import check_judgeable, judge_again, plan_of
 from smoothcert.records import Record
+from smoothcert.registry import parameters, written
 from smoothcert.report.figures import COLOURS, STYLE, STYLES, figure_of
 from smoothcert.store import open_run
 from smoothcert.ways import Estimates, reread, upper_radii
@@ -72,7 +71,7 @@ class Grid:
     r_max: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        known = list(inspect.signature(look_up("law", self.law, LAWS)).parameters)
+        known = list(parameters(look_up("law", self.law, LAWS)))
         if self.parameter not in known:
             has = f"it has {', '.join(known)}" if known else "it has none; search generalized_normal, for example"
             raise SettingError(f"the law {self.law} has no parameter {self.parameter!r}; {has}")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from time import perf_counter
 from typing import Any
 
@@ -15,15 +15,18 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.bounds import Bound, leads, random_answers
-from smoothcert.certificates import Ballot, Certificate, Soundness, conclude
+from smoothcert.certificates import Ballot, Certificate, Soundness, conclude, weakest
+from smoothcert.data.base import Dataset
+from smoothcert.echo import NUMBER, VOTES, References, beside, mixed
 from smoothcert.errors import InputError, SettingError, look_up
-from smoothcert.estimators import Plan, Randomized, Rivals, Target, estimator_for
+from smoothcert.estimators import Estimator, Plan, Randomized, Rivals, Target, estimator_for
 from smoothcert.identity import described, identity
 from smoothcert.maths import FloatArray, IntArray
 from smoothcert.memory import Memory
 from smoothcert.models.adapters import as_classifier
 from smoothcert.noise import Noise
-from smoothcert.polling import Count, Errand, Job, Pollster, default_block, make_fixed
+from smoothcert.polling import Count, Errand, Job, Mixed, Pollster, default_block, make_fixed
+from smoothcert.probing import Probe, RandomProbe
 from smoothcert.radius import check_norm, proved_radius
 from smoothcert.records import Parameter
 from smoothcert.seeds import Stage, draws_for
@@ -46,6 +49,7 @@ class Poll:
     ballot: Ballot
     soundness: Soundness
     seconds: float  # to choose the noise and to vote
+    echo: float | None = None  # how often references get the label under this noise; None where nobody asked
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +72,11 @@ class Smoother(nn.Module):
     default 200, and fewer for large inputs (10 at 3 × 224 × 224). memory: keeps what was promised, for noise that is chosen
     per input; it then belongs to this classifier. identity: your own name for a classifier that cannot be known by its
     value; a new one is due whenever it changes.
+
+    check: before its first vote on inputs of a shape the model is probed for being one fixed function of its row, and after
+    every call of certify asked again; it is refused with NotFixed if it is not. The probe is a test, not a proof: a model
+    made to pass it can still lie. check=False leaves it out, and certificates are labelled estimate. own_randomness: the
+    model draws numbers of its own, independent per row and call; its votes cannot be repeated, so neither can a run.
 
     >>> _ = torch.manual_seed(0)
     >>> smoothed = Smoother(nn.Linear(4, 3).eval(), Noise.isotropic("gaussian", sigma=0.1), estimator="fixed", estimate=2_000)
@@ -101,6 +110,8 @@ class Smoother(nn.Module):
         compiled: bool = False,
         forward_draws: int = 16,
         identity: str | None = None,
+        check: bool = True,
+        own_randomness: bool = False,
     ) -> None:
         super().__init__()
         check_norm(norm)
@@ -142,6 +153,9 @@ class Smoother(nn.Module):
             channels_last=channels_last,
             autocast=look_up("precision", precision, PRECISIONS),
         )
+        self.check, self.own_randomness = check, own_randomness
+        self.probes: dict[tuple[int, ...], Probe] = {}  # by the shape of one input
+        self.references: References | None = None  # what certificates are compared with, of the data set they are of
         self.memory = memory
         if memory is not None:
             memory.bind(norm=self.norm, owner=self.identity)
@@ -167,7 +181,13 @@ class Smoother(nn.Module):
             "dtype": self.precision,
             "compiled": self.compiled,
             "device": self.device.type,
+            "own_randomness": self.own_randomness,
         }
+
+    def refer_to(self, dataset: Dataset) -> None:
+        """Take references from a data set: they tell a certificate of its inputs from one that any input would get."""
+        make_fixed(self.model)
+        self.references = References.of(dataset, self.pollster, self.noise)
 
     def forward(self, x: Tensor) -> Tensor:
         """Class probabilities averaged over ``forward_draws`` noisy copies, differentiable in x: (batch, classes).
@@ -213,8 +233,8 @@ class Smoother(nn.Module):
         The input's index keys its noise: give separate calls separate ranges, or they share draws. A memory settles the
         certificates in the order of the batch.
         """
-        batch = Batch(x, range(first_index, first_index + len(x)))
-        found = ((self.conclude(poll), poll.noise.center_of(poll.x)) for poll in self.polls([batch]))
+        polls = list(self.polls([Batch(x, range(first_index, first_index + len(x)))]))  # all, before any is settled
+        found = ((self.conclude(poll), poll.noise.center_of(poll.x)) for poll in polls)
         return [c if self.memory is None else self.memory.settle(c, center=center) for c, center in found]
 
     def polls(self, batches: Iterable[Batch]) -> Iterator[Poll]:
@@ -223,43 +243,51 @@ class Smoother(nn.Module):
         Where choosing an input's noise takes work, a worker does it just before the votes, and no more inputs than there
         are workers are under way: what is killed loses the work on these alone.
         """
-        chosen: dict[int, tuple[_Item, Count]] = {}
-        own, workers = self.tuner.reads_input and self.tuner.costly, self.pollster.workers
-        jobs = self._choosing(batches, chosen) if own else self._chosen(batches, chosen)
-        early: list[tuple[Votes, int | None]] = []
-        for count in self.pollster.run(jobs, workers if own else None):
-            item, selection = chosen.pop(count.index)
+        asked: dict[int, _Item] = {}  # by index
+        own = self.tuner.reads_input and self.tuner.costly
+        jobs = self._choosing(batches, asked) if own else self._chosen(batches, asked)
+        early: list[_Item] = []
+        for count in self.pollster.run(jobs, self.pollster.workers if own else None):
+            item = asked.pop(count.index)
             if own and len(early) < FIRST_INPUTS:
-                early.append((selection.votes(), item.truth))
+                early.append(item)
                 self._warn_of_guessing(early)
-            seconds = (item.seconds + selection.seconds + count.seconds) / workers
-            yield Poll(
-                item.index, item.x, item.noise, Ballot(selection.votes(), count.votes()), item.soundness, seconds
-            )
+            yield self._poll(item)
+        for probe in self.probes.values():
+            probe.again()
 
-    def _choosing(self, batches: Iterable[Batch], chosen: dict[int, tuple[_Item, Count]]) -> Iterator[Job]:
+    def _choosing(self, batches: Iterable[Batch], asked: dict[int, _Item]) -> Iterator[Job]:
         """Each input, its noise still to be chosen."""
 
         def choose(batch: Batch, start: Noise) -> Count:
             (item,) = self._prepared(batch, start)
-            return self._selection(item, chosen)
+            asked[item.index] = item
+            return self._selection(item)
 
         for batch in batches:
-            x, truths = checked(batch.x), batch.truths or [None] * len(batch.x)
+            x, truths = self.probe(batch), batch.truths or [None] * len(batch.x)
             for at, index in enumerate(batch.indices):
                 start = self.noise.row(at, tuple(x.shape[1:]), len(x))
                 yield Errand(partial(choose, Batch(x[at : at + 1], [index], [truths[at]]), start))
 
-    def _chosen(self, batches: Iterable[Batch], chosen: dict[int, tuple[_Item, Count]]) -> Iterator[Job]:
+    def _chosen(self, batches: Iterable[Batch], asked: dict[int, _Item]) -> Iterator[Job]:
         """Each input with its noise; the class of the first few is selected before the rest."""
         prepared = (item for batch in batches for item in self._prepared(batch))
         first = list(islice(prepared, FIRST_INPUTS))
-        early = list(self.pollster.run(self._selection(item) for item in first))
-        self._warn_of_guessing([(count.votes(), item.truth) for item, count in zip(first, early, strict=True)])
-        for item, selection in zip(first, early, strict=True):
-            yield self._next_stage(chosen, item, selection)
-        for item in prepared:
-            yield self._selection(item, chosen)
+        early = self.pollster.run(self._count(item, Stage.SELECT, np.array([self.select])) for item in first)
+        for item, count in zip(first, early, strict=True):
+            item.counts[Stage.SELECT] = count
+        self._warn_of_guessing(first)
+        for item in chain(first, prepared):
+            asked[item.index] = item
+            done = item.counts.get(Stage.SELECT)
+            yield self._selection(item) if done is None else self._estimation(item, done)
+
+    def _poll(self, item: _Item) -> Poll:
+        """What was asked about one input, once all of it is counted."""
+        ballot = Ballot(item.votes(Stage.SELECT), item.votes(Stage.ESTIMATE))
+        seconds = (item.seconds + sum(count.seconds for count in item.counts.values())) / self.pollster.workers
+        return Poll(item.index, item.x, item.noise, ballot, item.soundness, seconds, item.echo)
 
     def conclude(self, poll: Poll) -> Certificate:
         """The certificate that the votes on one input support."""
@@ -268,7 +296,7 @@ class Smoother(nn.Module):
             plan=self.plan,
             law=poll.noise.law,
             center=poll.noise.center_of(poll.x),
-            scale=poll.noise.drawn_scale,
+            scale=poll.noise.scale.cpu().numpy(),
             norm=self.norm,
             soundness=poll.soundness,
             uniform=self.uniform_for(poll.index),
@@ -286,42 +314,66 @@ class Smoother(nn.Module):
         stage: Stage,
         looks: IntArray,
         settled: Callable[[Votes], bool] | None = None,
-        then: Callable[[Count], Count] | None = None,
+        then: Callable[[Count], Count | None] | None = None,
     ) -> Count:
         place = item.noise.placer(item.x.to(self.device))
         decided = settled or (lambda votes: False)
         return Count(item.index, stage, place, item.noise, tuple(item.x.shape), looks, self.plan.block, decided, then)
 
-    def _selection(self, item: _Item, chosen: dict[int, tuple[_Item, Count]] | None = None) -> Count:
-        """The count that selects a class; with ``chosen``, kept there and followed by the estimation."""
-        then = None if chosen is None else partial(self._next_stage, chosen, item)
-        return self._count(item, Stage.SELECT, np.array([self.select]), then=then)
+    def _selection(self, item: _Item) -> Count:
+        """The count that chooses the class."""
+        return self._count(item, Stage.SELECT, np.array([self.select]), then=partial(self._estimation, item))
 
-    def _next_stage(self, chosen: dict[int, tuple[_Item, Count]], item: _Item, selection: Count) -> Count:
+    def _estimation(self, item: _Item, selection: Count) -> Count:
         """The count that bounds the class which the selection chose."""
-        chosen[item.index] = item, selection
-        label = int(selection.votes().leaders()[0])
+        item.counts[Stage.SELECT] = selection
+        label = item.leader
         target = Target(item.noise.law, self.norm, item.x.numel(), float(item.noise.scale.min()))
-        judge = estimator_for(self.plan, target)
-        return self._count(item, Stage.ESTIMATE, self.plan.looks, settled=lambda votes: judge.settled(votes, label))
+        judge = estimator_for(self.plan, target, uniform=self.uniform_for(item.index))
+        settled = partial(judge.settled, label=label)
+        return self._count(item, Stage.ESTIMATE, self.plan.looks, settled, then=partial(self._echo, item, judge))
+
+    def _echo(self, item: _Item, judge: Estimator, estimation: Count) -> Count | None:
+        """The count that tells whether references get the same label, unless there is none or nobody to ask."""
+        item.counts[Stage.ESTIMATE] = estimation
+        bound = judge.bound(estimation.votes(), item.leader)
+        if self.references is None or not bound.lower > bound.rival:
+            return None
+        others = beside(self.references, item.x.to(self.device), item.noise, item.index, item.leader, tuning=False)
+        count = mixed(self.pollster, item.noise, others, item.index, NUMBER * VOTES)
+        item.counts[Stage.ECHO] = count
+        return count
 
     def _prepared(self, batch: Batch, start: Noise | None = None) -> Iterator[_Item]:
         """Each input with its index and its noise, chosen from the start or else the user's noise, after all checks."""
-        x = checked(batch.x)
-        self.suit(x.shape[1:])
-        make_fixed(self.model)
+        x = self.probe(batch)
         began = perf_counter()
         noise = self.tuner.choose(self, x, start or self.noise, batch.indices)
         each = (perf_counter() - began) / max(len(x), 1)
         own = self.tuner.reads_input or noise.per_input(x.ndim - 1)
-        soundness = Soundness.FROZEN if own else Soundness.GLOBAL
+        worth = Soundness.FROZEN if own else Soundness.GLOBAL
+        soundness = worth if self.check else weakest([worth, Soundness.ESTIMATE])
         for position, index in enumerate(batch.indices):
             truth = None if batch.truths is None else batch.truths[position]
             yield _Item(index, x[position], noise.row(position, tuple(x.shape[1:]), len(x)), truth, soundness, each)
 
-    def _warn_of_guessing(self, early: list[tuple[Votes, int | None]]) -> None:
+    def probe(self, batch: Batch) -> Tensor:
+        """The inputs, checked; a model that is no fixed function of its row is refused, once per shape of input."""
+        x = checked(batch.x)
+        shape = tuple(x.shape[1:])
+        self.suit(shape)
+        make_fixed(self.model)
+        if self.check and len(x) and shape not in self.probes:
+            kind = RandomProbe if self.own_randomness else Probe
+            probe = kind(self.pollster, x[0], self.noise.row(0, shape, len(x)), batch.indices[0])
+            probe.begin()
+            self.probes[shape] = probe
+        return x
+
+    def _warn_of_guessing(self, early: list[_Item]) -> None:
         """Say, once the first few inputs have their selection votes, if these look like guesses."""
-        reason = random_answers(*map(list, zip(*early, strict=True))) if len(early) == FIRST_INPUTS else None
+        selection, truths = [item.votes(Stage.SELECT) for item in early], [item.truth for item in early]
+        reason = random_answers(selection, truths) if len(early) == FIRST_INPUTS else None
         if reason:
             warnings.warn(
                 f"the network seems to answer at random under this noise ({self.noise.law}): {reason}. Most certificates will be "
@@ -340,6 +392,22 @@ class _Item:
     truth: int | None
     soundness: Soundness
     seconds: float  # of a worker, to choose the noise
+    counts: dict[Stage, Count] = field(default_factory=dict)  # by stage, those that were begun
+
+    def votes(self, stage: Stage) -> Votes:
+        """The votes of one stage."""
+        return self.counts[stage].votes()
+
+    @property
+    def leader(self) -> int:
+        """The class that the selection chose."""
+        return int(self.votes(Stage.SELECT).leaders()[0])
+
+    @property
+    def echo(self) -> float | None:
+        """The share of the votes on references that are for the class; None if there were none."""
+        count = self.counts.get(Stage.ECHO)
+        return count.share(self.leader) if isinstance(count, Mixed) else None
 
 
 def _parameter_fact(value: Tensor) -> Parameter:

@@ -1,8 +1,9 @@
 """Tables p -> radius, one per law, norm and dimension: a certificate then costs a look-up.
 
-A radius depends on the law and on p_A, never on the input. Nodes are even in Φ⁻¹(p) up to 1 − 1e-7. Since the radius is
-convex in p, interpolation would overstate it: the certified radius is the value at the largest node at or below p, the
-upper radius the value at the next node up.
+A radius depends on the law and on p_A, never on the input. Nodes are a half per cent or a hundredth apart in Φ⁻¹(p),
+whichever is less, up to 1 − 1e-7. Since the radius is convex in p, interpolation would overstate it: the certified radius
+is the value at the largest node at or below p, the upper radius the value at the next node up. The values are those of
+``bracket``: a table is at most a step below it, and never above.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
-from smoothcert.bracket import Engines, check_request
+from smoothcert.bracket import LARGEST_P, Engines, check_request
 from smoothcert.errors import SettingError
 from smoothcert.files import keep_arrays
 from smoothcert.laws import Law, law_named
@@ -32,16 +33,18 @@ from smoothcert.maths.composition import (
     flip_along,
     flip_length,
     flip_score,
+    half_line,
 )
 
 # Part of every file name: raise it whenever a number in a table would come out different.
-TABLE_VERSION = 2
+TABLE_VERSION = 3
 
-LARGEST_P = 1.0 - 1e-7
-_NODES = 520  # a hundredth apart in Φ⁻¹(p)
-_SPARSE = 4  # the upper radius is computed at every fourth node
+# In Φ⁻¹(p): nodes grow by a part of themselves, later by a step. The upper radius is computed at every eighth node from
+# UPPER_FROM on, and at every fourth of the even ones.
+_FIRST, _PART, _STEP = 1e-4, 0.005, 0.01
+_UPPER_FROM = 1e-3
 _PROBES = (0.6, 0.95, 1.0 - 1e-6)  # where directions are compared before the worst ones are followed
-_KNOTS = 24  # of the curve from which lengths are predicted
+_KNOTS = 40  # of the curve from which lengths are predicted
 _CELLS = 500  # a table takes fewer cells than a single radius: its steps are coarser than they are
 
 
@@ -81,9 +84,11 @@ class RadiusTable:
         return self.rules[int(self.which[at - 1])] if at else "nothing proved"
 
 
-def table_nodes(number: int = _NODES) -> FloatArray:
-    """The probabilities of a table: even in Φ⁻¹(p), from just above one half to 1 − 1e-7."""
-    return np.asarray(ndtr(np.linspace(0.0, float(ndtri(LARGEST_P)), number + 1)[1:]))
+def table_nodes() -> FloatArray:
+    """The probabilities of a table, from just above one half to 1 − 1e-7: the radius falls by a half per cent at most."""
+    turn, end = _STEP / _PART, float(ndtri(LARGEST_P))
+    near = np.geomspace(_FIRST, turn, round(math.log(turn / _FIRST) / _PART))
+    return np.asarray(ndtr(np.append(near, np.linspace(turn, end, round((end - turn) / _STEP) + 1)[1:])))
 
 
 def build_table(law: Law | str, norm: float, dim: int, nodes: FloatArray | None = None) -> RadiusTable:
@@ -106,7 +111,7 @@ def build_table(law: Law | str, norm: float, dim: int, nodes: FloatArray | None 
         return RadiusTable(chances, exact.radius.copy(), exact.radius.copy(), (exact.rule,), np.zeros(chances.size))
     upper = _upper_column(law, norm, dim, chances)
     found = engines.cheap(norm, chances, 1.0 - chances)
-    found.append(engines.renyi(norm, chances, 1.0 - chances, float(upper[-1])))
+    found.append(engines.renyi(norm, chances, 1.0 - chances))
     stacked = np.stack([each.radius for each in found])
     # What is certified at a smaller p is certified at a larger one.
     best = np.maximum.accumulate(stacked.max(axis=0))
@@ -115,15 +120,23 @@ def build_table(law: Law | str, norm: float, dim: int, nodes: FloatArray | None 
 
 def _upper_column(law: Law, norm: float, dim: int, chances: FloatArray) -> FloatArray:
     """The upper radius at each node: the half-line in one coordinate, and the directions that come out worst."""
-    best = np.asarray(law.quantile(chances), dtype=float).copy()
-    sparse = np.unique(np.append(np.arange(chances.size - 1, -1, -_SPARSE), 0))
+    best = half_line(law, chances, 1.0 - chances)
+    sparse = _sparse(chances)
     edges = positive_edges(law, _CELLS)
     for number in _worst_directions(law, norm, dim, edges):
         lengths = _flip_lengths(law, number, edges, chances[sparse])
         radius = lengths * float(number ** (1.0 / norm))
-        best = np.minimum(best, radius[np.searchsorted(sparse, np.arange(chances.size))])  # the next node up
+        best = np.minimum(best, radius[np.searchsorted(sparse, np.arange(chances.size))])  # the next such node up
     # A flip of a larger p is a flip of a smaller one.
     return np.asarray(np.minimum.accumulate(best[::-1])[::-1])
+
+
+def _sparse(chances: FloatArray) -> NDArray[np.intp]:
+    """The nodes at which the upper radius is computed, the last one among them."""
+    places = ndtri(chances)
+    far = np.flatnonzero(places > _STEP / _PART)[::-4]
+    near = np.flatnonzero((places >= _UPPER_FROM) & (places <= _STEP / _PART))[::-8]
+    return np.unique(np.concatenate([far, near, [chances.size - 1]]).astype(np.intp))
 
 
 def _worst_directions(law: Law, norm: float, dim: int, edges: FloatArray) -> list[int]:

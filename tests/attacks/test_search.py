@@ -40,7 +40,7 @@ def victim_of(
     noise = noise or sc.Noise("gaussian", 0.5)
     smoother = sc.Smoother(model or network(shape), noise, norm, tuner=tuner)
     x = torch.full(shape, 51 / 255)
-    region = sc.Region(noise.center_of(x), noise.drawn_scale, radius, norm)
+    region = sc.Region(noise.center_of(x), noise.scale.numpy(), radius, norm)
     label = int(smoother.model(x[None]).argmax())
     certificate = sc.Certificate(label, sc.Bound(0.9, 0.001, 1000), region, sc.Soundness.GLOBAL)
     return Victim(certificate, smoother, x, 0, None, 1.0)

@@ -40,6 +40,7 @@ def some(record: Callable[..., Record]) -> Callable[..., list[Record]]:
                 "label": label,
                 "lower": float(draw.beta(9, 1)),
                 "trials": 200 * (1 + index % 5),
+                "echo": None if label is None else 0.5 if index % 8 == 3 else 0.025,
             }
             made.append(record(index, **values | changes))
         return made
@@ -67,6 +68,13 @@ def write_run(tmp_path: Path) -> Callable[..., Path]:
             "trials": 1000,
             "estimator": "fixed",
             "radii": [],
+            "tolerance": 0.02,
+            "rivals": "rest",
+            "block": 200,
+            "select": 100,
+            "shared_noise": False,
+            "seed": 0,
+            "dtype": "float32",
             "tuner": "fixed",
             "model": "m" * 64,
         }

@@ -122,6 +122,27 @@ def test_the_charts_and_their_controls(opened: Make, report: Path) -> None:
     assert lines.count() == 3
 
 
+def test_echoes_are_hollow_points_on_their_curve(opened: Make, record: Make, write_run: Make, tmp_path: Path) -> None:
+    """Two of four certificates echo, one of them wrongly; only what counts is on the curve, at its radius and share."""
+    echo = [record(0, radius=0.5, echo=0.0), record(1, radius=1.0, echo=0.5), record(2, radius=0.7)]
+    page = opened(written([write_run("a", [*echo, record(3, radius=2.0, label=0, echo=1.0)])], tmp_path))
+    page.wait_for_selector("#curves svg")
+    points = page.locator("#curves svg g[aria-label=dot] circle")
+    assert points.count() == 1
+    place = """(point) => { const svg = document.querySelector("#curves figure svg");
+        return [svg.scale("x").invert(+point.getAttribute("cx")), svg.scale("y").invert(+point.getAttribute("cy"))]; }"""
+    assert points.first.evaluate(place) == pytest.approx([1.0, 25.0])
+    assert "Hollow points" in page.locator("#curves").inner_text()
+    status, filter_ = page.locator("#inputs [role=status]"), page.get_by_label("certificates", exact=True)
+    filter_.select_option("yes")
+    assert column(page, "input") == ["1", "3"]
+    assert column(page, "echo") == ["0.500 ○", "1.000 ○"]
+    filter_.select_option("no")
+    assert column(page, "input") == ["0"]  # of input 2 nothing was measured
+    filter_.select_option("")
+    assert status.inner_text() == "1–4 of 4 rows"
+
+
 def test_a_curve_is_drawn_where_the_numbers_are(opened: Make, record: Make, write_run: Make, tmp_path: Path) -> None:
     """Certified at 0.5 and at 1: between the two radii half of the inputs are certified, at 0.5 and below all are."""
     folder = write_run("a", [record(0, radius=0.5), record(1, radius=1.0)])
@@ -166,7 +187,7 @@ def test_the_table_of_inputs(opened: Make, report: Path, some: Make) -> None:
         assert shown == sorted(shown, reverse=number == 1)
     largest = max(one.radius for one in records)
     assert shown[0] == math.floor(largest * 1000) / 1000  # rounded down
-    for head in ("truth", "label", "proxy", "lower", "sigma", "gap", "votes", "seconds", "index", "run"):
+    for head in ("truth", "label", "proxy", "lower", "sigma", "gap", "echo", "votes", "seconds", "index", "run"):
         page.locator(f".inputs button[data-column={head}]").click()
         assert page.locator(".inputs th[aria-sort=ascending]").count() == 1
     page.locator(".inputs button[data-column=index]").click()

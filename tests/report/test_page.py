@@ -17,12 +17,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
+import smoothcert as sc
 from smoothcert.certificates import Soundness
+from smoothcert.data import ArrayDataset
 from smoothcert.errors import RunError
+from smoothcert.facts import FACTS
 from smoothcert.metrics.bands import accuracy_band, binomial_band
 from smoothcert.metrics.curves import certified_accuracy
 from smoothcert.metrics.distributions import by_class, ecdf, gap, probabilities, sigma_factor
+from smoothcert.recertify import recertify
 from smoothcert.records import Record
 from smoothcert.report import page as pages
 from smoothcert.report.pictures import BUDGET, evenly, pictures_of, scale_map
@@ -30,6 +35,8 @@ from smoothcert.report.runs import read_runs
 from smoothcert.report.sheets import Sheet, latex, to_csv, to_latex
 from smoothcert.report.tables import _accuracy, _percent
 from smoothcert.report.write import write_report
+from smoothcert.store import open_run
+from smoothcert.store.imports import Log, import_log
 
 Make = Callable[..., Any]
 
@@ -122,7 +129,7 @@ class TestRounding:
 def _plain(index: int, radius: float) -> Record:
     return Record(
         index, 1, 1, radius, radius, None, radius, 2.0, Soundness.GLOBAL, "", "gaussian", 1.0, 0.0, "", 0.001, 0.9, None,
-        100, (0, 10), 0, ((0, 100),), (0,),
+        100, (0, 10), 0, ((0, 100),), (0,), "all votes",
     )  # fmt: skip
 
 
@@ -139,6 +146,9 @@ class TestContent:
         assert data["lines"][0]["curves"]["radius"]["y"][0] == 100 * round(certified_accuracy(some(40), [0.0])[0], 4)
         assert data["lines"][0]["columns"]["index"] == list(range(40))
         assert data["lines"][0]["columns"]["seconds"] == 0.25
+        echoing = sorted(one.radius for one in some(40) if one.echo == 0.5 and one.correct)
+        assert data["lines"][0]["curves"]["radius"]["marked"]["x"] == echoing
+        assert data["lines"][0]["columns"]["echo"] == [one.echo for one in some(40)]
         assert len(data["pictures"]["inputs"]) == 40
         assert len(data["pictures"]["maps"]["climb"]) == 40
         assert data["pictures"]["maps"]["fixed"] == {}
@@ -228,12 +238,19 @@ class TestUnfair:
         ("changes", "settings", "words"),
         [
             ({"alpha": 0.01}, {}, "different alpha (0.001: a; 0.01: b)"),
-            ({}, {"trials": 500}, "different N (1000: a; 500: b)"),
+            ({}, {"trials": 500}, "different trials (1000: a; 500: b)"),
             ({"soundness": Soundness.MEMORY}, {}, "different label (global: a; memory: b)"),
             ({"norm": 1.0}, {}, "different norm (l2: a; l1: b)"),
             ({"domain": "reals"}, {}, "different domain"),
-            ({}, {"radii": [0.5]}, "different radii (all: a; 0.5: b)"),
-            ({}, {"model": "x"}, "different network"),
+            ({}, {"model": "x"}, f"different model ({'m' * 12}: a; x: b)"),
+            ({}, {"rivals": "runner_up"}, "different rivals (rest: a; runner_up: b)"),
+            ({}, {"select": 10}, "different select (100: a; 10: b)"),
+            ({}, {"shared_noise": True}, "different shared noise (false: a; true: b)"),
+            ({}, {"seed": 1}, "different seed (0: a; 1: b)"),
+            ({}, {"dtype": "bfloat16"}, "different dtype (float32: a; bfloat16: b)"),
+            ({}, {"own_randomness": True}, "different own randomness (none: a; true: b)"),
+            ({}, {"estimator": "randomized"}, "different estimator (fixed: a; randomized: b)"),
+            ({}, {"mystery": 3}, "different mystery (none: a; 3: b): nobody has said"),
             ({}, {"data": None}, "does not say on which data"),
         ],
     )
@@ -243,6 +260,71 @@ class TestUnfair:
         found = self.warnings(write_run("a", some(5)), write_run("b", some(5, **changes), **settings))
         assert words in found
         assert len(found.splitlines()) == 1
+
+    @pytest.mark.parametrize(
+        ("first", "second", "words"),
+        [
+            ({}, {"radii": [0.5]}, "different radii (all: a; 0.5: b)"),
+            ({}, {"tolerance": 0.1}, "different tolerance (0.02: a; 0.1: b)"),
+            ({"radii": [0.5]}, {"radii": [0.5], "tolerance": 0.1}, ""),  # radii stop the votes, no tolerance does
+            (
+                {"estimator": "fixed"},
+                {"estimator": "fixed", "tolerance": 0.1, "radii": [0.5]},
+                "",
+            ),  # nothing stops them
+            ({}, {"device": "cuda", "torch": "9", "compiled": True, "law": "laplace", "scale": 2.0, "tuner": "t"}, ""),
+        ],
+    )
+    def test_what_stops_the_votes(
+        self, first: dict[str, Any], second: dict[str, Any], words: str, some: Make, write_run: Make
+    ) -> None:
+        given = {"estimator": "sequential"}
+        found = self.warnings(*(write_run(n, some(5), **given | own) for n, own in (("a", first), ("b", second))))
+        assert words in found
+        assert len(found.splitlines()) == bool(words)
+
+    def test_a_log_leaves_open_what_it_does_not_say(self, some: Make, write_run: Make, tmp_path: Path) -> None:
+        log = tmp_path / "log.tsv"
+        rows = "".join(f"{r.index}\t{r.truth}\t{r.truth}\t0.5\t1\t1.0\n" for r in some(5))
+        log.write_text("idx\tlabel\tpredict\tradius\tcorrect\ttime\n" + rows)
+        import_log(log, tmp_path / "log", "cohen", Log(sigma=0.5, alpha=0.001, trials=1000))
+        found = self.warnings(write_run("a", some(5)), tmp_path / "log")
+        assert "log is a log, which does not say its estimator, radii" in found
+        assert "different estimator" not in found
+        assert "different trials" not in found
+
+    def test_every_fact_of_a_run_is_declared(self, linear_model: nn.Module, tmp_path: Path) -> None:
+        """What a new setting does to a comparison is said in facts.py, or where the setting is declared."""
+        pixels = np.zeros((2, 1, 28, 28), dtype=np.uint8)
+        smoother = sc.Smoother(linear_model, sc.Noise.isotropic("gaussian", 0.25, grid=1 / 255), estimate=200)
+        run = sc.certify_all(smoother, ArrayDataset("dark", pixels), tmp_path / "run", memory=tmp_path / "run")
+        other = sc.certify_all(smoother, ArrayDataset("dark", pixels), tmp_path / "other")
+        recertify(other, tmp_path / "again", {"alpha": 0.01})
+        for each in (run, other, tmp_path / "again"):
+            with open_run(each) as store:
+                configuration = store.facts()["configuration"]
+            assert set(configuration) - set(FACTS) == set()
+            assert all(FACTS[name].help for name in configuration)
+
+    def test_votes_that_stopped_for_radii_are_not_the_whole_radius(
+        self, linear_model: nn.Module, tmp_path: Path
+    ) -> None:
+        """Judged again for all radii, a run that stopped at one looks complete; its votes say that they are not."""
+        pixels = np.random.default_rng(0).integers(0, 256, size=(6, 1, 28, 28), dtype=np.uint8)
+        noise, dataset = sc.Noise.isotropic("gaussian", 0.25, grid=1 / 255), ArrayDataset("noise", pixels)
+        for name, radii in (("full", ()), ("stopped", (0.1,))):
+            smoother = sc.Smoother(linear_model, noise, estimate=3_000, radii=radii)
+            sc.certify_all(smoother, dataset, tmp_path / name)
+        recertify(tmp_path / "stopped", tmp_path / "again", {"radii": ()})
+        found = self.warnings(tmp_path / "full", tmp_path / "again")
+        assert (
+            "different voted (as they are judged: full; radii 0.1 decided, by sequential at alpha 0.001: again)"
+            in found
+        )
+        again = [record for run in read_runs([tmp_path / "again"]) for line in run.lines for record in line.records]
+        assert {record.stopped for record in again} == {"radii 0.1 decided"}
+        recertify(tmp_path / "again", tmp_path / "back", {"radii": (0.1,)})
+        assert self.warnings(tmp_path / "stopped", tmp_path / "back") == ""
 
     def test_subsets_and_unfinished_runs(self, some: Make, write_run: Make, tmp_path: Path) -> None:
         folders = [write_run("a", some(5)), write_run("b", some(5)[:3])]

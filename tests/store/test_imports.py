@@ -160,7 +160,7 @@ def test_it_is_not_judged_again(log: Path, tmp_path: Path) -> None:
         (HEAD + "\n0\t3\t3\t1\t1\tlong\n", "could not convert"),
         (HEAD + "\n0\t3\t3\t1\t1\t1\n0\t3\t3\t1\t1\t1\n", "line 3: input 0 stands in the log twice"),
         (HEAD + "\n-5\t3\t3\t1\t1\t1\n", "idx -5"),
-        (ANCER.replace("0.25", "0.0"), "standard deviation 0"),
+        (ANCER.replace("0.25", "0.0"), "the noise has scale 0"),
     ],
 )
 def test_a_broken_log_is_refused_and_nothing_is_left(text: str, words: str, tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_tuned_certificates_never_exceed_the_true_region(name: str, law: str, no
     assert violations <= 2
     # In l1 a half-space is not the worst case along all directions: only the Gaussian reaches its bound here.
     if law == "gaussian":
-        assert sum(1.05 * ratio > 1 for ratio in ratios) > 20, "this test could not see a radius inflated by 5 %"
+        assert sum(1.05 * ratio > 1 for ratio in ratios) > 15, "this test could not see a radius inflated by 5 %"
 
 
 class TestKnownAnswers:
@@ -151,8 +151,8 @@ class TestKnownAnswers:
         larger, worse = plain.clone(), plain.clone()
         larger[0] = 2.0
         worse[5] = 2.0
-        assert Ancer().best(asked, [plain, worse], 1) is plain
-        assert Ancer().best(asked, [plain, worse, larger], 1) is larger
+        assert Ancer().best(asked, [plain, worse], 1, Ancer().checks(asked)) is plain
+        assert Ancer().best(asked, [plain, worse, larger], 1, Ancer().checks(asked)) is larger
 
     def test_no_noise_above_the_largest(self) -> None:
         """Where the answer is the same whatever is shown, any noise would do: the least scale stops at twice the start."""

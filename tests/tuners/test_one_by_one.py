@@ -84,7 +84,7 @@ def test_blocks_have_the_gradient_of_the_whole() -> None:
     scale = torch.ones(3, 2, 2, requires_grad=True)
 
     def slope(size: int) -> Tensor:
-        logits = in_blocks(lambda block: model(scale * block), torch.split(x, size))
+        logits = in_blocks(lambda block: model(scale * block), zip(torch.split(x, size), strict=True))
         return torch.autograd.grad(logits.softmax(dim=1)[:, 0].log().mean(), [scale])[0]
 
     for size in (1, 5, 22):
@@ -98,10 +98,10 @@ def test_in_blocks_a_gradient_needs_the_memory_of_one() -> None:
     with torch.autograd.graph.saved_tensors_hooks(
         lambda saved: kept.append(saved.nbytes) or saved, lambda saved: saved
     ):
-        in_blocks(model, torch.split(x, 64))
+        in_blocks(model, zip(torch.split(x, 64), strict=True))
         whole = sum(kept)
         kept.clear()
-        in_blocks(model, torch.split(x, 4))
+        in_blocks(model, zip(torch.split(x, 4), strict=True))
     assert whole > 3 * x.nbytes
     assert sum(kept) == x.nbytes
 

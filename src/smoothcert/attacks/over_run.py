@@ -57,6 +57,8 @@ def attack_run(
                 f"{directory} holds no certificates, so there is nothing to attack; certify some inputs first"
             )
         check_projectable(records[0].norm)
+        if smoother.tuner.reads_input:  # the deployed predictor tunes with the references of the run
+            smoother.refer_to(dataset)
         source = memory or (store.path if store.keeps_promises else None)
         check_memory(records, source, directory)
         wanted = [(times, record) for times in multiples for record in records]
@@ -80,8 +82,6 @@ def attack_run(
 def certificate_of(record: Record, smoother: Smoother, x: torch.Tensor, store: SqliteStore) -> Certificate:
     """The certificate that a record stands for, at its input."""
     scale = np.array(record.scale) if isinstance(record.scale, float) else store.get(record.scale)
-    if smoother.noise.grid is None:
-        scale = scale.astype(np.float32).astype(float)  # what the draws were multiplied by
     region = Region(smoother.noise.center_of(x), scale, record.region_radius, record.norm)
     bound = Bound(record.lower, record.alpha, record.trials, record.upper)
     return Certificate(record.label, bound, region, record.soundness, record.rule)

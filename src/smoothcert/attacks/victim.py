@@ -232,7 +232,7 @@ class Victim:
         Logits whose first two are farther apart than ``sharpest`` on average are divided down to that.
         """
         self.evaluations += len(copies)
-        logits = in_blocks(self.smoother.model, torch.split(copies, self.smoother.plan.block))
+        logits = in_blocks(self.smoother.model, zip(torch.split(copies, self.smoother.plan.block), strict=True))
         broken = logits.isnan().any(dim=1, keepdim=True)
         finite = logits.float().masked_fill(broken, 0.0).clamp(-HUGE, HUGE)
         if sharpest < math.inf:

@@ -59,6 +59,8 @@ def command(
     channels_last: o.ChannelsLast = None,
     precision: o.Precision = None,
     compiled: o.Compiled = None,
+    check: o.Check = None,
+    own_randomness: o.OwnRandomness = None,
     device: o.Device = None,
     config: o.Config = None,
     assign: o.Assign = None,

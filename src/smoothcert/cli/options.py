@@ -211,6 +211,23 @@ Compiled = Annotated[
         rich_help_panel=ENGINE,
     ),
 ]
+Check = Annotated[
+    bool | None,
+    typer.Option(
+        "--check/--no-check",
+        help="Probe the model for being one fixed function of its row; without it certificates are labelled estimate. "
+        "[default: check]",
+        rich_help_panel=ENGINE,
+    ),
+]
+OwnRandomness = Annotated[
+    bool | None,
+    typer.Option(
+        "--own-randomness/--no-randomness",
+        help="The model draws numbers of its own, independent per row and call: a run cannot be repeated. [default: none]",
+        rich_help_panel=ENGINE,
+    ),
+]
 Seed = Annotated[int | None, typer.Option(help="Seed of all draws. [default: 0]", rich_help_panel=VOTES)]
 Block = Annotated[
     int | None,
@@ -263,7 +280,7 @@ PATHS = {
                 "rows",
                 "memory",
             ),
-            *("workers", "shared_noise", "channels_last", "precision", "compiled"),
+            *("workers", "shared_noise", "channels_last", "precision", "compiled", "check", "own_randomness"),
         )
     },
 }

@@ -63,6 +63,8 @@ def command(
     channels_last: o.ChannelsLast = None,
     precision: o.Precision = None,
     compiled: o.Compiled = None,
+    check: o.Check = None,
+    own_randomness: o.OwnRandomness = None,
     device: o.Device = None,
     config: o.Config = None,
     assign: o.Assign = None,
@@ -104,6 +106,8 @@ def _answers(smoother: Smoother, dataset: Dataset, chosen: list[int], votes: int
     """A row per input; with a memory, it says who answered."""
     import torch
 
+    if smoother.tuner.reads_input:
+        smoother.refer_to(dataset)
     rows = []
     with progress_bar() as bar:
         for index in bar.track(chosen, description="predict"):

@@ -71,6 +71,8 @@ class Explorer:
         self._specimens: OrderedDict[int, Specimen] = OrderedDict()
         self._axes: OrderedDict[tuple[int, str, int], Axes] = OrderedDict()
         self._jobs: OrderedDict[Asked, Job] = OrderedDict()
+        if smoother.tuner.reads_input:
+            self._thread.submit(smoother.refer_to, dataset).result()
         if self._memory_place is not None:
             self._memory = self._thread.submit(opened_memory, self._memory_place, smoother).result()
 

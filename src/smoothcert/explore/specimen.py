@@ -58,7 +58,7 @@ class Specimen:
     @cached_property
     def scale(self) -> FloatArray:
         """The noise's scale in every coordinate."""
-        return np.broadcast_to(self.noise.drawn_scale, self.shape)
+        return np.broadcast_to(self.noise.scale.cpu().numpy(), self.shape)
 
     def point(self, offset: FloatArray) -> FloatArray:
         """The input moved by this much, as the classifier gets it: in float32, or on the nearest grid point."""

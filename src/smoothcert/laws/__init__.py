@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from smoothcert.errors import make_named
 from smoothcert.laws.base import Draws, Law, RadiusRule
 from smoothcert.laws.cauchy import Cauchy
 from smoothcert.laws.draws import NumpyDraws
@@ -20,7 +17,7 @@ from smoothcert.registry import Registry
 
 __all__ = ["LAWS", "REGISTRY", "Draws", "Law", "NumpyDraws", "RadiusRule", "law_named"]
 
-LAWS: dict[str, Callable[..., Law]] = {
+LAWS: dict[str, type[Law]] = {
     "gaussian": Gaussian,
     "laplace": Laplace,
     "uniform": Uniform,
@@ -32,16 +29,13 @@ LAWS: dict[str, Callable[..., Law]] = {
     "exponential_mixture": ExponentialMixture,
 }
 
-
-REGISTRY: Registry[Law] = Registry("law", "smoothcert.laws", LAWS, Law)  # type: ignore[type-abstract, arg-type]
+REGISTRY: Registry[Law] = Registry("law", "smoothcert.laws", LAWS, Law)  # type: ignore[type-abstract]
 
 
 def law_named(spec: str | Law) -> Law:
-    """The law written as ``name`` or ``name:parameter=value,…``; a Law is returned as it is.
+    """The law written as ``name`` or ``name:parameter=value,…``, or as ``package.module:Name``; a Law is returned as it is.
 
     >>> str(law_named("laplace")), str(law_named("generalized_normal:beta=1.5"))
     ('laplace', 'generalized_normal:beta=1.5')
     """
-    if isinstance(spec, Law):
-        return spec
-    return make_named("law", spec, LAWS, lambda name: "write name:parameter=number, comma-separated")
+    return REGISTRY.make(spec)

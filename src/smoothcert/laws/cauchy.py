@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from smoothcert.laws.base import Draws, Law
 from smoothcert.maths import Array
 
 
+@dataclass(frozen=True)
 class Cauchy(Law):
     """z with density 1/(π(1 + z²))."""
 

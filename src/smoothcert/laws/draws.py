@@ -4,35 +4,51 @@ from __future__ import annotations
 
 import numpy as np
 
-from smoothcert.maths import FloatArray
+from smoothcert.maths import Array
 
 
 class NumpyDraws:
-    """The Draws protocol over a numpy generator, in float64.
+    """The Draws protocol over a numpy generator, in float64 or float32.
 
     >>> NumpyDraws(np.random.default_rng(0)).signs((2, 3)).shape
     (2, 3)
     """
 
-    def __init__(self, generator: np.random.Generator) -> None:
-        self.generator = generator
+    def __init__(self, generator: np.random.Generator, kind: type[np.float32] | type[np.float64] = np.float64) -> None:
+        self.generator, self.kind = generator, kind
+        self.step = float(np.finfo(kind).epsneg)  # of the lattice of uniform numbers: 2^-53 in float64
 
-    def normal(self, shape: tuple[int, ...]) -> FloatArray:
-        """Independent standard normal numbers."""
-        return self.generator.standard_normal(shape)
+    def normal(self, shape: tuple[int, ...]) -> Array:
+        """Independent standard normal numbers, none of them 0."""
+        numbers = self.generator.standard_normal(shape, self.kind)
+        numbers[numbers == 0] = self.step / 2
+        return numbers
 
-    def uniform(self, shape: tuple[int, ...]) -> FloatArray:
-        """Independent numbers, uniform on [0, 1)."""
-        return self.generator.random(shape)
+    def uniform(self, shape: tuple[int, ...]) -> Array:
+        """Independent numbers, uniform on (0, 1)."""
+        numbers = self.generator.random(shape, self.kind)
+        return np.clip(numbers, self.step / 2, 1 - self.step, out=numbers)
 
-    def exponential(self, shape: tuple[int, ...]) -> FloatArray:
-        """Independent standard exponential numbers."""
-        return self.generator.standard_exponential(shape)
+    def symmetric(self, shape: tuple[int, ...]) -> Array:
+        """Independent numbers, uniform on [-1, 1], fine near 0."""
+        steps = self.generator.integers(-(2**63), 2**63 - 1, shape, endpoint=True)
+        return np.multiply(steps, 2.0**-63).astype(self.kind, copy=False)
 
-    def gamma(self, shape: tuple[int, ...], k: float) -> FloatArray:
-        """Independent numbers with density x^(k-1) exp(-x) / Γ(k)."""
-        return self.generator.standard_gamma(k, shape)
+    def exponential(self, shape: tuple[int, ...]) -> Array:
+        """Independent standard exponential numbers, above 0."""
+        numbers = self.generator.standard_exponential(shape, self.kind)
+        return np.maximum(numbers, self.step / 2, out=numbers)
 
-    def signs(self, shape: tuple[int, ...]) -> FloatArray:
+    def gamma(self, shape: tuple[int, ...], k: float) -> Array:
+        """Independent numbers with density x^(k-1) exp(-x) / Γ(k), above 0."""
+        numbers = self.generator.standard_gamma(k, shape, self.kind)
+        return np.maximum(numbers, np.finfo(self.kind).smallest_subnormal, out=numbers)
+
+    def signs(self, shape: tuple[int, ...]) -> Array:
         """Independent fair signs."""
-        return np.asarray(2.0 * self.generator.integers(0, 2, shape) - 1.0, dtype=float)
+        number = int(np.prod(shape))
+        bits = np.unpackbits(np.frombuffer(self.generator.bytes(number // 8 + 1), dtype=np.uint8), count=number)
+        numbers: Array = bits.astype(self.kind).reshape(shape)
+        numbers *= 2.0
+        numbers -= 1.0
+        return numbers

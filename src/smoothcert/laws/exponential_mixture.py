@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtri_exp
 
-from smoothcert.laws.base import Draws, Law, parameter, written
+from smoothcert.laws.base import Draws, Law
 from smoothcert.maths import Array
+from smoothcert.registry import setting
 
 
+@dataclass(frozen=True)
 class ExponentialMixture(Law):
     """z with density proportional to exp(-beta·|z| - (1 - beta)·z²); log-concave.
 
@@ -20,17 +24,23 @@ class ExponentialMixture(Law):
     name = "exponential_mixture"
     log_concave = True
 
-    def __init__(self, beta: float = 0.5) -> None:
-        self.beta = parameter(
-            self.name, "beta", beta, "a number from 0 to 0.99 (at 1 it would be the laplace law)", 0.0 <= beta <= 0.99
-        )
-        self._c = 1.0 - self.beta
-        self._s = math.sqrt(0.5 / self._c)
-        self._a = self.beta * self._s
-        self._erfcx = float(erfcx(self._a / math.sqrt(2.0)))
+    beta: float = setting(0.5, "the part of |z|: 0 is a Gaussian; at 1 it would be the laplace law", least=0, most=0.99)
 
-    def __str__(self) -> str:
-        return f"{self.name}:beta={written(self.beta)}"
+    @cached_property
+    def _c(self) -> float:
+        return 1.0 - self.beta
+
+    @cached_property
+    def _s(self) -> float:
+        return math.sqrt(0.5 / self._c)
+
+    @cached_property
+    def _a(self) -> float:
+        return self.beta * self._s
+
+    @cached_property
+    def _erfcx(self) -> float:
+        return float(erfcx(self._a / math.sqrt(2.0)))
 
     @property
     def std(self) -> float:

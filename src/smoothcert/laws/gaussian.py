@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -16,6 +17,7 @@ def _l2(lower: Array, upper: Array, dim: int) -> Array:
     return 0.5 * (ndtri(lower) - ndtri(upper))
 
 
+@dataclass(frozen=True)
 class Gaussian(Law):
     """z ~ N(0, 1)."""
 

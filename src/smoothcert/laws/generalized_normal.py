@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import gammaincc, gammainccinv, gammaln
 
-from smoothcert.laws.base import Draws, Law, RadiusRule, parameter, written
+from smoothcert.laws.base import Draws, Law, RadiusRule
 from smoothcert.laws.gaussian import Gaussian
 from smoothcert.maths import Array
+from smoothcert.registry import setting
 
 
+@dataclass(frozen=True)
 class GeneralizedNormal(Law):
     """z with density proportional to exp(-|z|^beta).
 
@@ -23,11 +25,9 @@ class GeneralizedNormal(Law):
 
     name = "generalized_normal"
 
-    def __init__(self, beta: float) -> None:
-        self.beta = parameter(self.name, "beta", beta, "a number from 0.25 to 20, such as 1.5", 0.25 <= beta <= 20.0)
-
-    def __str__(self) -> str:
-        return f"{self.name}:beta={written(self.beta)}"
+    beta: float = setting(
+        1.5, "1 is Laplace, 2 has the Gaussian shape, the larger the nearer to uniform", least=0.25, most=20
+    )
 
     @property
     def log_concave(self) -> bool:
@@ -49,9 +49,10 @@ class GeneralizedNormal(Law):
         return {2.0: replace(Gaussian.radii[2.0], radius=self.half_gap)}
 
     def sample(self, shape: tuple[int, ...], draws: Draws) -> Array:
-        z = draws.gamma(shape, 1.0 / self.beta)
+        """±G^(1/β)·U, G ~ gamma(1 + 1/β): |z|^β ~ gamma(1/β) is G·U^β, which for large β would underflow."""
+        z = draws.gamma(shape, 1.0 + 1.0 / self.beta)
         z **= 1.0 / self.beta
-        z *= draws.signs(shape)
+        z *= draws.symmetric(shape)
         return z
 
     def log_prob(self, z: Array) -> Array:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
-from smoothcert.laws.base import Draws, Law, logarithm
+from smoothcert.laws.base import Draws, Law, in_place
 from smoothcert.maths import Array
 
 
+@dataclass(frozen=True)
 class HyperbolicSecant(Law):
     """z with density sech(z)/π."""
 
@@ -18,10 +20,10 @@ class HyperbolicSecant(Law):
     log_concave = True
 
     def sample(self, shape: tuple[int, ...], draws: Draws) -> Array:
-        """log|X/Y| of two standard normal numbers: the logarithm of half a Cauchy number has this law."""
-        ratio = draws.normal(shape)
-        ratio /= draws.normal(shape)
-        return logarithm(abs(ratio))
+        """arcsinh of a Cauchy number. (log|Cauchy| has this law too, and is coarse near 0, as numbers near 1 are.)"""
+        z = draws.normal(shape)
+        z /= draws.normal(shape)
+        return in_place(np.arcsinh, z)
 
     def log_prob(self, z: Array) -> Array:
         size = np.abs(z)

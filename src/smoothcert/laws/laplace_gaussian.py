@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import erfc
 
-from smoothcert.laws.base import Draws, Law, parameter, written
+from smoothcert.laws.base import Draws, Law
 from smoothcert.maths import Array
+from smoothcert.registry import setting
 
 
+@dataclass(frozen=True)
 class LaplaceGaussian(Law):
     """z with density proportional to beta·exp(-|z|) + (1 - beta)·exp(-z²).
 
@@ -22,13 +26,16 @@ class LaplaceGaussian(Law):
 
     name = "laplace_gaussian"
 
-    def __init__(self, beta: float = 0.5) -> None:
-        self.beta = parameter(self.name, "beta", beta, "a number from 0 to 1, such as 0.5", 0.0 <= beta <= 1.0)
-        self._total = 2.0 * self.beta + (1.0 - self.beta) * math.sqrt(math.pi)
-        self.weight = 2.0 * self.beta / self._total
+    beta: float = setting(0.5, "the part of the Laplace density: 0 is a Gaussian, 1 is Laplace", least=0, most=1)
 
-    def __str__(self) -> str:
-        return f"{self.name}:beta={written(self.beta)}"
+    @cached_property
+    def _total(self) -> float:
+        return 2.0 * self.beta + (1.0 - self.beta) * math.sqrt(math.pi)
+
+    @cached_property
+    def weight(self) -> float:
+        """The probability that a draw is Laplace."""
+        return 2.0 * self.beta / self._total
 
     @property
     def log_concave(self) -> bool:

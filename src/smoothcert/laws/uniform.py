@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +22,7 @@ def _linf(lower: Array, upper: Array, dim: int) -> Array:
     return -2.0 * np.expm1(np.log1p(-gap / 2.0) / dim)
 
 
+@dataclass(frozen=True)
 class Uniform(Law):
     """z uniform on [-1, 1]."""
 
@@ -34,10 +36,7 @@ class Uniform(Law):
     }
 
     def sample(self, shape: tuple[int, ...], draws: Draws) -> Array:
-        z = draws.uniform(shape)
-        z *= 2.0
-        z -= 1.0
-        return z
+        return draws.symmetric(shape)
 
     def log_prob(self, z: Array) -> Array:
         return np.where(np.abs(z) <= 1.0, -math.log(2.0), -np.inf)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from smoothcert.maths import FloatArray
 from smoothcert.maths.geometry import exact_mean
 from smoothcert.records import Record
+
+ECHOING = 0.5  # a share of the votes on other inputs
 
 
 def counts(record: Record) -> bool:
@@ -42,6 +45,21 @@ def average_certified_radius(records: Sequence[Record]) -> float:
 def average_certified_proxy_radius(records: Sequence[Record]) -> float:
     """The same mean of the proxy radius, that of the ball of the region's volume (Eiras et al. 2022)."""
     return exact_mean([record.proxy_radius if counts(record) else 0.0 for record in records])
+
+
+def echoes(record: Record) -> bool:
+    """Is the label what its noise says of most inputs? Then the certificate is true and says nothing of its own."""
+    return record.echo is not None and record.echo >= ECHOING
+
+
+def without_echoes(records: Iterable[Record]) -> list[Record]:
+    """The records with radius zero where the certificate echoes."""
+    return [replace(one, radius=0.0, proxy_radius=0.0) if echoes(one) else one for one in records]
+
+
+def echoing(records: Sequence[Record]) -> int | None:
+    """How many certificates echo; None where no echo was measured."""
+    return sum(map(echoes, records)) if any(record.echo is not None for record in records) else None
 
 
 def votes_of(record: Record) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,41 @@ def load_onnx(path: Path) -> OnnxModel:
         raise WeightsError(
             f"{path} cannot be read as an ONNX model: {error}; allowed: a file written by torch.onnx.export or the like"
         ) from error
+    layers = _in_train_mode(path)
+    if layers:
+        raise ModelError(
+            f"the nodes {layers[:5]} of {path} are in training mode, so an answer depends on the rest of the batch or on chance; "
+            "export the model in eval mode: torch.onnx.export(model.eval(), …)"
+        )
     return OnnxModel(session, _digest(path))
+
+
+def _in_train_mode(path: Path) -> list[str]:
+    """The batch norms and dropouts that average over the batch, or throw dice, whenever the graph is run."""
+    onnx = import_extra("onnx", "ONNX models")
+    model = onnx.load(path, load_external_data=False)
+    known = {value.name: value for value in model.graph.initializer}
+    nodes = [node for part in (model.graph, *model.functions) for node in _nodes(part)]
+    constants = [node for node in nodes if node.op_type == "Constant" and node.attribute[0].name == "value"]
+    known |= {node.output[0]: node.attribute[0].t for node in constants}
+    found = []
+    for node in nodes:
+        training = {value.name: value.i for value in node.attribute}.get("training_mode", 0)
+        if node.op_type == "Dropout" and len(node.input) > 2 and node.input[2] in known:
+            training = onnx.numpy_helper.to_array(known[node.input[2]]).any()
+        # Before opset 14 a batch norm in training mode is one that also gives out its statistics.
+        if training or (node.op_type == "BatchNormalization" and len(node.output) > 1):
+            found.append(node.name or f"{node.op_type} of {node.output[0]}")
+    return found
+
+
+def _nodes(graph: Any) -> Iterator[Any]:
+    """The nodes of a graph and of the graphs inside them."""
+    for node in graph.node:
+        yield node
+        for value in node.attribute:
+            for inner in (*([value.g] if value.HasField("g") else ()), *value.graphs):
+                yield from _nodes(inner)
 
 
 def _input_sizes(session: Any) -> tuple[int | None, ...]:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from smoothcert.certificates import Soundness
 from smoothcert.errors import RunError
+from smoothcert.estimators import ESTIMATORS
+from smoothcert.facts import FACTS, UNDECLARED
+from smoothcert.recertify import plan_of
+from smoothcert.registry import written
 from smoothcert.report.runs import Line, Run
+
+UNUSED, UNSAID = "not used", "not said"
+# In a configuration only where there is something to say.
+OPTIONAL = {"data": "not said", "own_randomness": "none", "voted": "as they are judged"}
 
 MEANING = {
     Soundness.GLOBAL: "the smoothed classifier's answer is constant on the region, except with probability alpha",
     Soundness.MEMORY: "every later query answered through the same memory gets this answer inside the region",
     Soundness.FROZEN: "the noise was chosen for this very input: true of the classifier with that noise, not of the "
     "deployed one",
-    Soundness.ESTIMATE: "a search or a simulation stands where a proof should",
+    Soundness.ESTIMATE: "a search, a simulation or an unchecked classifier stands where a proof should",
     Soundness.IMPORTED: "what the author of a log says; nothing was checked",
 }
 
@@ -48,17 +56,9 @@ def unfair(runs: Sequence[Run]) -> list[str]:
     lines = [line for run in runs for line in run.lines]
     found = [f"{run.name} holds no records yet; it is left out" for run in runs if not run.lines]
     found += [_incomplete(run) for run in runs if run.lines and len(run.indices) < len(run.facts.get("subset", []))]
-    found += _different("label", lines, lambda line: line.soundness.value, "they do not promise the same: see below")
-    found += _different("norm", lines, lambda line: f"l{line.records[0].norm:g}", "radii do not compare across norms")
-    found += _different("alpha", lines, lambda line: f"{line.records[0].alpha:g}", "a larger alpha gives larger radii")
-    found += _different("N", lines, lambda line: str(_plan(line, "trials")), "more votes give larger radii")
-    found += _different(
-        "radii", lines, _decided, "votes that stop at given radii show other radii smaller than they could be"
-    )
-    found += _different(
-        "domain", lines, lambda line: line.records[0].domain, "the perturbations that are covered differ"
-    )
-    found += _different("network", lines, lambda line: str(_plan(line, "model"))[:12], "not only the method differs")
+    labels = [(line.name, line.soundness.value) for line in lines]
+    found += _different("label", labels, "they do not promise the same: see below")
+    found += _settings(lines)
     found += _subsets([run for run in runs if run.lines])
     if any(run.lines and "data" not in run.facts.get("configuration", {}) for run in runs):
         found.append(
@@ -67,29 +67,67 @@ def unfair(runs: Sequence[Run]) -> list[str]:
     return found
 
 
-def _plan(line: Line, name: str) -> Any:
-    return line.facts.get("configuration", {}).get(name, "unknown")
+def _settings(lines: Sequence[Line]) -> list[str]:
+    """A sentence for every setting that changes the number, or that nobody declared, and that the lines do not share."""
+    facts = [(line.name, _facts(line)) for line in lines]
+    found = []
+    for name in dict.fromkeys([*FACTS, *(name for _, own in facts for name in own)]):
+        declared = FACTS.get(name, UNDECLARED)
+        if declared.changes == "number" and name != "data":  # other data are refused
+            values = [
+                (who, own.get(name, OPTIONAL.get(name, "none")))
+                for who, own in facts
+                if own.get(name) not in (UNUSED, UNSAID)
+            ]
+            found += _different(name.replace("_", " "), values, declared.help)
+    for who, own in facts:
+        unsaid = [name.replace("_", " ") for name, value in own.items() if value == UNSAID]
+        if unsaid and len(lines) > 1:
+            found.append(f"{who} is a log, which does not say its {', '.join(unsaid)}: a difference there is not seen")
+    return found
 
 
-def _decided(line: Line) -> str:
-    radii = _plan(line, "radii")
-    return "all" if radii in ([], "unknown") else ",".join(f"{radius:g}" for radius in radii)
+def _facts(line: Line) -> dict[str, str]:
+    """All that is known of how a line was made, in words; marked is what its votes did not use or a log does not say."""
+    record, own = line.records[0], dict(line.facts.get("configuration", {}))
+    if "voted" in own and plan_of(own["voted"]) == plan_of(own):
+        del own["voted"]
+    facts = {name: _in_words(name, value) for name, value in own.items()}
+    facts |= {"norm": f"l{record.norm:g}", "alpha": written(record.alpha), "domain": record.domain}
+    if "imported_from" in own:
+        unsaid = [name for name, declared in FACTS.items() if declared.changes == "number" and name not in OPTIONAL]
+        return dict.fromkeys(unsaid, UNSAID) | facts
+    if not ESTIMATORS[own.get("estimator", "sequential")].anytime:
+        facts |= {"radii": UNUSED, "tolerance": UNUSED}
+    elif own.get("radii"):
+        facts |= {"tolerance": UNUSED}
+    return facts
+
+
+def _in_words(name: str, value: Any) -> str:
+    """A fact as a newcomer reads it: fingerprints cut short, no radii as all of them."""
+    if name == "voted":
+        plan = plan_of(value)
+        return f"{plan.rule}, by {plan.estimator} at alpha {written(plan.alpha)}"
+    if isinstance(value, list):
+        return ", ".join(map(written, value)) or "all"
+    return str(value)[:12] if name == "model" else written(value)
 
 
 def _incomplete(run: Run) -> str:
     return f"{run.name} is not finished: {len(run.indices)} of {len(run.facts['subset'])} inputs"
 
 
-def _different(what: str, lines: Sequence[Line], value: Callable[[Line], str], why: str) -> list[str]:
-    """One sentence if the lines differ in something, with who has what."""
-    values: dict[str, list[str]] = {}
-    for line in lines:
-        names = values.setdefault(value(line), [])
-        if line.name not in names:
-            names.append(line.name)
-    if len(values) < 2:
+def _different(what: str, values: Iterable[tuple[str, str]], why: str) -> list[str]:
+    """One sentence if lines differ in something, with who has what; values: the name of a line, and what it has."""
+    having: dict[str, list[str]] = {}
+    for name, value in values:
+        names = having.setdefault(value, [])
+        if name not in names:
+            names.append(name)
+    if len(having) < 2:
         return []
-    who = "; ".join(f"{value}: {', '.join(names)}" for value, names in values.items())
+    who = "; ".join(f"{value}: {', '.join(names)}" for value, names in having.items())
     return [f"different {what} ({who}): {why}"]
 
 

@@ -17,7 +17,7 @@ from smoothcert.certificates import Soundness
 from smoothcert.maths import FloatArray
 from smoothcert.metrics import distributions
 from smoothcert.metrics.bands import CONFIDENCE, accuracy_band
-from smoothcert.metrics.curves import certified_accuracy, votes_of
+from smoothcert.metrics.curves import certified_accuracy, counts, echoes, votes_of
 from smoothcert.records import Record
 from smoothcert.report.runs import Line
 
@@ -65,8 +65,14 @@ def curves(lines: Sequence[Line], kind: str = "radius") -> Figure:
             band: Any = {"step": "pre", "color": style["color"], "alpha": 0.15, "linewidth": 0}
             panel.fill_between(radii[:-1], 100 * low, 100 * high, **band)
             panel.step(radii, 100 * accuracy, where="pre", **style)
+            at, shares = hollow(line.records)
+            panel.plot(at, 100 * shares, "o", markersize=4, markerfacecolor="white", color=style["color"], zorder=3)
         panel.set(xlabel=f"{kind} (l{norm:g} distance in input units)", ylim=(0, 102), title=f"l{norm:g}")
         panel.set_xlim(left=0)
+        if any(counts(record) and echoes(record) for line in lines for record in line.records):
+            panel.plot(
+                [], [], "o", markersize=4, markerfacecolor="white", color="grey", label="echoes: any input gets it"
+            )
         panel.legend(fontsize=9)
     panels[0].set_ylabel(f"certified accuracy (%), {100 * CONFIDENCE:g} % band")
     return figure
@@ -119,6 +125,12 @@ def steps(line: Line) -> tuple[FloatArray, FloatArray]:
     """Every radius at which the curve falls, and the share certified at it."""
     radii = np.unique([0.0, *(record.radius for record in line.records)])
     return np.append(radii, radii[-1]), np.append(certified_accuracy(line.records, radii.tolist()), 0.0)
+
+
+def hollow(records: Sequence[Record]) -> tuple[FloatArray, FloatArray]:
+    """Where a curve falls by certificates that echo, and the share certified there."""
+    radii = np.unique([record.radius for record in records if counts(record) and echoes(record)])
+    return radii, certified_accuracy(records, radii.tolist())
 
 
 def _histograms(panel: Axes, lines: Sequence[Line], values_of: Callable[[Line], Iterable[float | None]]) -> None:

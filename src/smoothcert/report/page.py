@@ -20,7 +20,7 @@ from smoothcert.metrics.bands import CONFIDENCE, accuracy_band
 from smoothcert.metrics.curves import certified_accuracy, votes_of
 from smoothcert.records import Record
 from smoothcert.report.fairness import MEANING, unfair
-from smoothcert.report.figures import COLOURS, with_proxy
+from smoothcert.report.figures import COLOURS, hollow, with_proxy
 from smoothcert.report.pictures import pictures_of
 from smoothcert.report.runs import Line, Run
 from smoothcert.report.tables import class_table, tables
@@ -88,6 +88,7 @@ def line_of(line: Line, position: int) -> dict[str, Any]:
         "lower": [None if line.soundness is Soundness.IMPORTED else _down(record.lower, 5) for record in records],
         "sigma": [_down(distributions.sigma_factor(record), 4) for record in records],
         "gap": [_down(distributions.gap(record), digits) for record in records],
+        "echo": [record.echo for record in records],
         "votes": [votes_of(record) for record in records],
         "seconds": [float(f"{seconds:.3g}") for seconds in line.seconds],
     }
@@ -108,14 +109,17 @@ def line_of(line: Line, position: int) -> dict[str, Any]:
     }
 
 
-def _curve(records: Sequence[Record]) -> dict[str, list[float]]:
-    """Certified accuracy in percent, rounded down, at each radius, with its band rounded outwards."""
+def _curve(records: Sequence[Record]) -> dict[str, Any]:
+    """Certified accuracy in percent, rounded down, at each radius, with its band rounded outwards; echoes are marked."""
     radii = np.unique([0.0, *(record.radius for record in records)])
     end = float(radii[-1])
     radii = _thinned(radii)
     accuracy = certified_accuracy(records, radii.tolist())
     low, high = accuracy_band(records, radii.tolist())
+    marked, shares = hollow(records)
+    few = np.unique(np.linspace(0, len(marked) - 1, min(POINTS, len(marked))).astype(int))
     return {
+        "marked": {"x": marked[few].tolist(), "y": [_down(100 * share, 2) or 0.0 for share in shares[few]]},
         "x": [*radii.tolist(), end],
         "y": [*(float(percent_down(share, 2)) for share in accuracy), 0.0],
         "low": [*(float(percent_down(share, 2)) for share in low), 0.0],

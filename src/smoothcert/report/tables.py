@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,10 +15,13 @@ from smoothcert.report.comparisons import best_of_all, envelopes, supersets
 from smoothcert.report.runs import Line
 from smoothcert.report.sheets import Sheet
 
+ECHO = "echo: how often other inputs are answered the same label under the same noise; from 1/2 on, a true certificate says nothing of its input"
+
 
 def summary(line: Line, radii: Sequence[float]) -> dict[str, Any]:
     """The numbers of one line, exact, for machines."""
-    records = line.records
+    records, echoing = line.records, curves.echoing(line.records)
+    quiet = [] if echoing is None else curves.without_echoes(records)
     return {
         "run": line.name,
         "label": line.soundness.value,
@@ -32,12 +36,16 @@ def summary(line: Line, radii: Sequence[float]) -> dict[str, Any]:
         "certified_accuracy": curves.certified_accuracy(records, radii).tolist(),
         "average_certified_radius": curves.average_certified_radius(records),
         "average_certified_proxy_radius": curves.average_certified_proxy_radius(records),
+        "echoing": echoing,  # None where no echo was measured, and the means without them are not numbers
+        "average_certified_radius_without_echoes": curves.average_certified_radius(quiet),
+        "average_certified_proxy_radius_without_echoes": curves.average_certified_proxy_radius(quiet),
         "votes_per_input": curves.votes_per_input(records),
         "seconds_per_input": sum(line.seconds) / len(line.seconds),
         "alpha": records[0].alpha,
         "trials": line.facts.get("configuration", {}).get("trials", max(record.trials for record in records)),
         "estimator": line.facts.get("configuration", {}).get("estimator", "unknown"),
         "decided_radii": line.facts.get("configuration", {}).get("radii", []),
+        "stopped": dict(Counter(record.stopped for record in records).most_common()),
         "certificates": sum(record.label is not None for record in records),
         "expected_wrong": curves.expected_wrong(records),
         "invalid_votes": sum(record.estimation_invalid[-1] + record.selection_invalid for record in records),
@@ -71,11 +79,17 @@ def main_sheet(lines: Sequence[Line], radii: Sequence[float]) -> Sheet:
         add(f"at radius {radius:g}", shares, end=position == len(radii) - 1)
     add("average certified radius", [round_down(row["average_certified_radius"]) for row in rows])
     add("average certified proxy radius", [round_down(row["average_certified_proxy_radius"]) for row in rows])
+    if any(row["echoing"] is not None for row in rows):
+        add("certificates with echo ≥ 1/2", [_count_of(row["echoing"], row["certificates"]) for row in rows])
+        for name in ("average certified radius without echoes", "average certified proxy radius without echoes"):
+            means = [row[name.replace(" ", "_")] for row in rows]
+            add(name, ["–" if math.isnan(mean) else round_down(mean) for mean in means])
     add("votes per input", [f"{row['votes_per_input']:.0f}" for row in rows])
     add("seconds per input", [f"{row['seconds_per_input']:.3g}" for row in rows])
     add("alpha", [f"{row['alpha']:g}" for row in rows])
     add("estimator", [row["estimator"] for row in rows])
     add("N (at most)", [str(row["trials"]) for row in rows])
+    add("votes ended by", ["; ".join(f"{why}: {number}" for why, number in row["stopped"].items()) for row in rows])
     # An upper bound is rounded up.
     add(
         "certificates × alpha: expected wrong",
@@ -87,12 +101,16 @@ def main_sheet(lines: Sequence[Line], radii: Sequence[float]) -> Sheet:
         radii_asked = [",".join(f"{radius:g}" for radius in row["decided_radii"]) or "all" for row in rows]
         add("radii decided (others: at least)", radii_asked)
     known = all(row["truths_known"] for row in rows)
-    note = (
-        "" if known else "no truths known in some runs: there accuracy is the share of inputs certified with any label"
+    notes = (
+        []
+        if known
+        else ["no truths known in some runs: there accuracy is the share of inputs certified with any label"]
     )
+    if any(row["echoing"] for row in rows):
+        notes.append(ECHO)
     header = ("run", *(row["run"] for row in rows))
     title = f"certified accuracy in %, rounded down ({100 * CONFIDENCE:g} % band of the true share)"
-    return Sheet(title, header, tuple(cells), note, tuple(ends))
+    return Sheet(title, header, tuple(cells), "; ".join(notes), tuple(ends))
 
 
 def tables(lines: Sequence[Line], radii: Sequence[float]) -> list[Sheet]:
@@ -113,6 +131,10 @@ def class_table(line: Line, radii: Sequence[float]) -> Sheet:
         acr = round_down(curves.average_certified_radius(records))
         rows.append((str(truth), str(len(records)), *map(_percent, (*shares, *certified)), acr))
     return Sheet(f"{line.title} by true class, in %, rounded down", header, tuple(rows))
+
+
+def _count_of(number: int | None, total: int) -> str:
+    return "–" if number is None else f"{number} of {total}"
 
 
 def _accuracy(share: float, inputs: int) -> str:

@@ -25,13 +25,13 @@ from scipy.special import ndtr, ndtri
 from smoothcert.bracket import Bracket, Engines, certified_radius, check_request
 from smoothcert.errors import SettingError
 from smoothcert.laws import Law
-from smoothcert.laws.base import written
 from smoothcert.laws.gaussian import Gaussian
 from smoothcert.laws.laplace import Laplace
 from smoothcert.laws.pareto import Pareto
 from smoothcert.maths import FloatArray
 from smoothcert.maths.geometry import round_down, shrinkage
 from smoothcert.maths.published import pixeldp_gaussian, pixeldp_laplace, renyi_gaussian, yang_pareto
+from smoothcert.registry import written
 from smoothcert.report.figures import COLOURS, STYLE
 
 LARGEST_P = 0.999  # where a curve ends unless probabilities are given

@@ -37,7 +37,20 @@ def write_report(runs: Sequence[Run], radii: Sequence[float], out: Path) -> Path
 
 def _inputs_csv(runs: Sequence[Run]) -> bytes:
     """The per-input table of all runs, numbers exact; the votes themselves are in ``smoothcert export``."""
-    names = ("index", "truth", "label", "radius", "proxy_radius", "region_radius", "norm", "lower", "alpha", "trials")
+    names = (
+        "index",
+        "truth",
+        "label",
+        "radius",
+        "proxy_radius",
+        "region_radius",
+        "norm",
+        "lower",
+        "alpha",
+        "trials",
+        "stopped",
+        "echo",
+    )
     rows: list[Sequence[Any]] = []
     for line in (line for run in runs for line in run.lines):
         for record, seconds in zip(line.records, line.seconds, strict=True):

@@ -12,9 +12,20 @@ from smoothcert.errors import RunError
 from smoothcert.store.base import ResultStore
 from smoothcert.store.sqlite import SqliteStore
 
-__all__ = ["RESULTS", "ResultStore", "SqliteStore", "check_filled", "check_free", "new_run", "open_run"]
+__all__ = [
+    "RESULTS",
+    "VOID",
+    "ResultStore",
+    "SqliteStore",
+    "check_filled",
+    "check_free",
+    "check_not_void",
+    "new_run",
+    "open_run",
+]
 
 RESULTS = "results.sqlite"
+VOID = "void"  # the fact that says why nothing in a run may be used
 
 
 def open_run(directory: Path | str) -> SqliteStore:
@@ -24,7 +35,16 @@ def open_run(directory: Path | str) -> SqliteStore:
         raise RunError(
             f"{path} is not a run: there is no {RESULTS} in it; give a directory that smoothcert certify wrote"
         )
-    return SqliteStore(path / RESULTS)
+    return check_not_void(SqliteStore(path / RESULTS))
+
+
+def check_not_void(store: SqliteStore) -> SqliteStore:
+    """The store, refused and closed if the classifier changed while it voted."""
+    reason = store.facts().get(VOID)
+    if reason is not None:
+        store.close()
+        raise RunError(f"the run in {store.path.parent} is void ({reason}); certify into a new directory")
+    return store
 
 
 def check_filled(directory: Path | str, records: Sized) -> None:

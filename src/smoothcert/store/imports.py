@@ -150,6 +150,7 @@ def _record(row: Mapping[str, str], log: Log) -> Record:
         selection_invalid=0,
         estimation=((),),
         estimation_invalid=(0,),
+        stopped="as its author says",
     )
 
 

@@ -89,7 +89,7 @@ class MemoryFile:
         self._close()
 
     def facts(self) -> dict[str, Any]:
-        """What all promises have in common: format, dim, norm, owner."""
+        """What all promises have in common: format, dim, norm, owner; and void, if they may not be used."""
         with self.explained():
             return {name: json.loads(value) for name, value in self._db.execute("SELECT name, value FROM memory_facts")}
 

@@ -28,4 +28,5 @@ RECORD = Record(
     selection_invalid=0,
     estimation=((50, 950),),
     estimation_invalid=(0,),
+    stopped="all votes",
 )

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from smoothcert.echo import BOUND, HELP, NUMBER, VOTES
 from smoothcert.maths.intervals import lower_bound
 from smoothcert.noise import Noise
 from smoothcert.registry import setting
 from smoothcert.tuners.base import Tuner
 from smoothcert.tuners.data_dependent import DataDependent
-from smoothcert.tuners.subject import Phase, Subject, rivals_of, tuned
+from smoothcert.tuners.echo import Quiet
+from smoothcert.tuners.subject import Mirrored, Phase, Subject, rivals_of, tuned
 
 if TYPE_CHECKING:
     from smoothcert.smoother import Smoother
@@ -33,7 +36,7 @@ class Ancer(Tuner):
     at Φ(mean/deviation) of the margin over the draws, never above what all certifying votes together could prove; votes
     that agree would leave no gradient, margins do. At the end ``votes`` fresh tuning votes and their margins compare the
     shape, at several sizes, with the isotropic noise: a shape whose inner radius they call smaller is not taken. largest: as
-    in DataDependent, of the least scale.
+    in DataDependent, of the least scale. echo: as there; of a shape that echoes as much of the way is gone as does not.
     """
 
     name = "ancer"
@@ -45,11 +48,12 @@ class Ancer(Tuner):
     kappa: float = setting(1.5, "weight of the inner radius beside the volume", above=0)
     votes: int = setting(1000, "votes that compare one noise with another", least=1)
     largest: float = setting(2.0, "the largest factor of the given noise, of the least scale", least=1)
+    echo: float = setting(BOUND, HELP, least=0)
 
     @property
     def isotropic(self) -> DataDependent:
         """Who finds the noise that the ascent starts from, with no more votes than were asked for."""
-        return DataDependent(votes=min(self.votes, DataDependent.votes), largest=self.largest)
+        return DataDependent(votes=min(self.votes, DataDependent.votes), largest=self.largest, echo=self.echo)
 
     def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
         return tuned(smoother, x, start, indices, self.tune)
@@ -57,9 +61,19 @@ class Ancer(Tuner):
     def tune(self, subject: Subject) -> Tensor:
         """The scale of one input, (*event)."""
         isotropic, label = self.isotropic.tune(subject)
-        shape = self.ascend(subject, isotropic, label)
+        drawn = self.checks(subject)
+        first = list(islice(drawn, math.ceil(NUMBER * VOTES / subject.smoother.plan.block)))
+        quiet = Quiet.of(subject, label, first, self.echo)
+        shape = quiet.towards(isotropic, self.ascend(subject, isotropic, label))
         most = self.isotropic.largest * float(subject.start.scale.min()) / float(shape.min())
-        return self.best(subject, [isotropic, *(min(size, most) * shape for size in SIZES)], label)
+        sizes = [min(size, most) * shape for size in SIZES]
+        return self.best(subject, [isotropic, *filter(quiet.holds, sizes)], label, chain(first, drawn))
+
+    def checks(self, subject: Subject) -> Iterator[Mirrored]:
+        """The fresh draws that compare scales, block by block: all of them may be more than memory holds."""
+        block = subject.smoother.plan.block
+        for step in range(math.ceil(self.votes / block)):
+            yield subject.mirrored(Phase.CHECK, step, block)
 
     def ascend(self, subject: Subject, isotropic: Tensor, label: int) -> Tensor:
         """The shape at the end of the ascent, by Adam with steps that fall to nothing along a cosine."""
@@ -85,10 +99,8 @@ class Ancer(Tuner):
                 excess.clamp_(0.0, ROOM)
         return (isotropic * (base + excess).exp()).detach().double()
 
-    def best(self, subject: Subject, scales: Sequence[Tensor], label: int) -> Tensor:
+    def best(self, subject: Subject, scales: Sequence[Tensor], label: int, drawn: Iterable[Mirrored]) -> Tensor:
         """The scale with the best objective by fresh votes, among those whose inner radius is at least the first's."""
-        block = subject.smoother.plan.block
-        drawn = (subject.mirrored(Phase.CHECK, step, block) for step in range(math.ceil(self.votes / block)))
         answers = zip(*([subject.answers(scale, each) for scale in scales] for each in drawn), strict=True)
         promises = [subject.promise(torch.cat(own), label) for own in answers]
         inner = [float(scale.min()) * promise for scale, promise in zip(scales, promises, strict=True)]

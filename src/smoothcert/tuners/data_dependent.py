@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from smoothcert.echo import BOUND, HELP
 from smoothcert.noise import Noise
 from smoothcert.polling import tally
 from smoothcert.registry import setting
 from smoothcert.tuners.base import Tuner
+from smoothcert.tuners.echo import Quiet
 from smoothcert.tuners.subject import Phase, Subject, tuned
 
 if TYPE_CHECKING:
@@ -31,8 +33,9 @@ class DataDependent(Tuner):
     up or else down in steps of a quarter, then of an eighth, on the same draws at every step. The gradient form that was
     published is PublishedDataDependent; it moves too little, and its mean softmax is less sure than the votes are.
 
-    largest: no factor above this one. Under much more noise than it was trained with a network answers one class whatever
-    it is shown; inputs of that class would get any radius, and it would say nothing about them.
+    largest: no factor above this one. echo: under much more noise than it was trained with a network answers one class
+    whatever it is shown; inputs of that class would get any radius, and it would say nothing about them. So no factor is
+    taken under which others are answered the same label more often than this.
     """
 
     name = "data_dependent"
@@ -40,6 +43,7 @@ class DataDependent(Tuner):
 
     votes: int = setting(400, "votes that compare one noise with another", least=1)
     largest: float = setting(2.0, "the largest factor of the given noise", least=1)
+    echo: float = setting(BOUND, HELP, least=0)
 
     def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
         return tuned(smoother, x, start, indices, lambda subject: self.tune(subject)[0])
@@ -49,13 +53,14 @@ class DataDependent(Tuner):
         start, drawn = subject.start.scale, subject.mirrored(Phase.ISOTROPIC, 0, self.votes)
         at_start = subject.answers(start, drawn)
         label = int(tally(at_start)[:-1].argmax())
+        quiet = Quiet.of(subject, label, [drawn], self.echo)
 
         def height(place: float) -> float:
             """The radius at so many steps from the start; where there is none, less noise is higher."""
             factor = math.pow(STEP, place)
             answers = at_start if place == 0 else subject.answers(factor * start, drawn)
             radius = factor * subject.promise(answers, label)
-            return radius if radius > 0 else -factor
+            return radius if radius > 0 and (place <= 0 or quiet.holds(factor * start)) else -factor
 
         place = climb(height, LEAST, math.log(self.largest, STEP))
         return start * math.pow(STEP, place), label

@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from smoothcert.echo import BOUND, HELP, NUMBER, VOTES, beside, mixed
 from smoothcert.errors import SettingError
 from smoothcert.estimators import Plan, Target, estimator_for
 from smoothcert.laws import LAWS, Law, law_named
 from smoothcert.noise import Noise
-from smoothcert.polling import Count
+from smoothcert.polling import Count, Mixed
 from smoothcert.registry import setting, written
 from smoothcert.seeds import Stage
 from smoothcert.tuners.base import Tuner
@@ -36,6 +37,7 @@ class HillClimb(Tuner):
     down, and then the parameter of a law that has one (``generalized_normal:beta=2``, say) by ``shape_step`` at the
     same standard deviation; the climb ends with a round that moves nothing. keep_label: only noise under which the
     smoothed classifier answers what the network answers without noise (D.7), for networks trained without noise.
+    echo: no noise is taken under which others are answered the same label more often than this, and than before.
 
     Published: 1000 votes (4000 in D.7), the shapes of Table 2. Steps and limits of the scale are ours, since none were
     published. As printed, Alg. 3 tries the step down only where the step up is out of range; here, wherever it fails.
@@ -52,6 +54,7 @@ class HillClimb(Tuner):
     least_shape: float = setting(0.25, "the least parameter of the law")
     most_shape: float = setting(5.0, "the largest parameter of the law")
     keep_label: bool = setting(False, "only noise under which the answer is that without noise")
+    echo: float = setting(BOUND, HELP, least=0)
 
     def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
         """The noise where each input's climb ended. All inputs climb at once, a vote of each per round."""
@@ -64,21 +67,25 @@ class HillClimb(Tuner):
         asked = [replace(each, noise=next(climb)) for each, climb in zip(asked, climbs, strict=True)]
         climbing = list(range(len(asked)))
         while climbing:
-            tables = tuning_votes(smoother, [asked[at] for at in climbing], self.votes)
-            for at, table in zip(tuple(climbing), tables, strict=True):
+            now = [asked[at] for at in climbing]
+            tables = tuning_votes(smoother, now, self.votes)
+            echoes = tuning_echoes(smoother, now, tables) if self.echo < 1 else [0.0] * len(now)
+            for at, table, echo in zip(tuple(climbing), tables, echoes, strict=True):
                 each = asked[at]
                 target = Target(each.noise.law, smoother.norm, each.x.numel(), float(each.noise.scale.min()))
                 try:
-                    asked[at] = replace(each, noise=climbs[at].send(height(table, smoother.plan, target, labels[at])))
+                    reached = height(table, smoother.plan, target, labels[at])
+                    asked[at] = replace(each, noise=climbs[at].send((reached, echo)))
                 except StopIteration as end:
                     asked[at] = replace(each, noise=end.value)
                     climbing.remove(at)
         return Separate([each.noise for each in asked], len(event))
 
-    def climb(self, start: Noise, plan: Plan) -> Generator[Noise, float, Noise]:
-        """Yields the noise to try next, is sent its height, and returns the highest one."""
+    def climb(self, start: Noise, plan: Plan) -> Generator[Noise, tuple[float, float], Noise]:
+        """Yields the noise to try next, is sent its height and its echo, and returns the highest one that may be taken."""
         here, best = (0, 0), start
-        top = yield start
+        top, echo = yield start
+        allowed = max(self.echo, echo)
         tried = {here}
         moved = True
         while moved:
@@ -90,8 +97,8 @@ class HillClimb(Tuner):
                     tried.add(there)
                     if noise is None:
                         continue
-                    reached = yield noise
-                    if reached > top:
+                    reached, echo = yield noise
+                    if reached > top and (echo <= allowed or there[0] < 0):
                         here, best, top, moved = there, noise, reached, True
                         break
         return best
@@ -175,6 +182,19 @@ def tuning_votes(smoother: Smoother, asked: Sequence[_Asked], number: int) -> li
         for each in asked
     )
     return [count.votes() for count in smoother.pollster.run(counts)]
+
+
+def tuning_echoes(smoother: Smoother, asked: Sequence[_Asked], tables: Sequence[Votes]) -> list[float]:
+    """How often references are answered the label that leads these votes, under the same noise and draws."""
+
+    def echo(each: _Asked, label: int) -> Mixed:
+        x, references = each.x.to(smoother.device), smoother.references
+        others = beside(references, x, each.noise, each.index, label, tuning=True)
+        return mixed(smoother.pollster, each.noise, others, each.index, NUMBER * VOTES, Stage.TUNE)
+
+    labels = [int(table.leaders()[0]) for table in tables]
+    counts = smoother.pollster.run(map(echo, asked, labels))
+    return [count.share(label) for count, label in zip(counts, labels, strict=True) if isinstance(count, Mixed)]
 
 
 def own_answers(smoother: Smoother, asked: Sequence[_Asked]) -> list[int]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -40,6 +38,9 @@ class Mirrored:
 
     half: Tensor
     number: int
+
+    def __len__(self) -> int:
+        return self.number
 
     def split(self, size: int) -> Iterator[Tensor]:
         """Blocks of so many, the last of what is left, as a tensor of them all would be split."""
@@ -75,14 +76,17 @@ class Subject:
         """The same with every draw beside its mirror image, since laws are symmetric: means vary less."""
         return Mirrored(self.draws(phase, step, (number + 1) // 2), number)
 
-    def logits(self, scale: Tensor, drawn: Tensor | Mirrored) -> Tensor:
-        """The network on noisy copies, block by block, off the pixel grid: its rounding has no gradient."""
+    def logits(self, scale: Tensor, drawn: Tensor | Mirrored, at: Tensor | None = None) -> Tensor:
+        """The network on noisy copies, block by block, of the input or of others by turns; off the pixel grid, whose
+        rounding has no gradient."""
 
-        def classify(block: Tensor) -> Tensor:
-            answers: Tensor = self.smoother.model(self.x + self.start.loc.to(block) + scale.to(block) * block)
+        def classify(block: Tensor, turns: Tensor) -> Tensor:
+            x = self.x if at is None else at[turns % len(at)]
+            answers: Tensor = self.smoother.model(x + self.start.loc.to(block) + scale.to(block) * block)
             return answers
 
-        logits = in_blocks(classify, drawn.split(self.smoother.plan.block))
+        size, turns = self.smoother.plan.block, torch.arange(len(drawn), device=self.x.device)
+        logits = in_blocks(classify, zip(drawn.split(size), torch.split(turns, size), strict=True))
         if scale.requires_grad and torch.is_grad_enabled() and not logits.requires_grad:
             raise ModelError(
                 "the network's answers have no gradient with respect to its input, and tuning needs one; "
@@ -91,9 +95,9 @@ class Subject:
         return logits
 
     @torch.no_grad()
-    def answers(self, scale: Tensor, drawn: Mirrored) -> Tensor:
+    def answers(self, scale: Tensor, drawn: Tensor | Mirrored, at: Tensor | None = None) -> Tensor:
         """The logits under a scale, without a gradient."""
-        return self.logits(scale, drawn)
+        return self.logits(scale, drawn, at)
 
     def promise(self, answers: Tensor, label: int) -> float:
         """The radius at unit scale that the certifying votes would prove if margins went on as in these; 0 if none."""
@@ -126,16 +130,9 @@ def tuned(
         Subject(smoother, index, x[at].to(smoother.device), start.row(at, event, len(x)), gap)
         for at, index in enumerate(indices)
     ]
-    on_cpu, before = smoother.device.type == "cpu", torch.get_num_threads()
-    pool = ThreadPoolExecutor(
-        smoother.pollster.workers, initializer=partial(torch.set_num_threads, 1) if on_cpu else None
-    )
     rows = []
-    try:
+    with smoother.pollster.pool() as pool:
         for subject, scale in zip(subjects, pool.map(tune, subjects), strict=True):
-            # Rounded to float32, as noise off the grid is drawn: half the bytes in the store.
+            # Rounded to float32: half the bytes in the store.
             rows.append(Noise(start.law, scale.detach().cpu().float(), subject.start.loc, start.grid))
-    finally:
-        pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(before)
     return Separate(rows, len(event))

@@ -68,6 +68,7 @@ const Smoothcert = (() => {
       return [
         bands ? Plot.areaY({ length: steps(line, "x").length }, { ...style, y1: steps(line, "low"), y2: steps(line, "high"), fill: colour(line), fillOpacity: 0.16 }) : null,
         Plot.lineY({ length: steps(line, "x").length }, { ...style, y: steps(line, "y"), stroke: colour(line), strokeWidth: 2, strokeDasharray: line.dash }),
+        Plot.dot({ length: steps(line, "marked").x.length }, { ...steps(line, "marked"), r: 3.5, stroke: colour(line), strokeWidth: 1.5, fill: "var(--back)" }),
       ];
     });
     const title = (d) => `${d.line.title}\n${kind === "proxy" ? "proxy radius" : "radius"} ${floor(d.x, d.line.digits)}\n` +
@@ -204,6 +205,9 @@ const Smoothcert = (() => {
     });
   }
 
+  // Is the label what its noise says of most inputs?
+  const echoes = (row) => row.echo != null && row.echo >= 0.5;
+
   // Every input with its numbers and pictures, to sort and to filter.
   function inputs(lines, pictures, { clicked } = {}) {
     const rows = rowsOf(lines);
@@ -213,7 +217,7 @@ const Smoothcert = (() => {
     const mapCell = (row) => map(row) && element("span", { class: "map" }, image(map(row).picture, `scale of the noise of input ${row.index}`),
       element("small", {}, map(row).high, element("br"), map(row).low));
     const number = (name, head, digits, help) => ({ name, head, help, value: (row) => row[name], cell: (row) => cell(fixed(row[name], typeof digits === "function" ? digits(row) : digits)) });
-    const anyMap = rows.some(map), anyPicture = Object.keys(pictures.inputs).length > 0;
+    const anyEcho = rows.some((row) => row.echo != null), anyMap = rows.some(map), anyPicture = Object.keys(pictures.inputs).length > 0;
     const radius = (row) => row.line.digits;
     const columns = [
       { name: "index", head: "input", value: (row) => row.index, cell: (row) => cell(clicked ? element("button", { type: "button" }, String(row.index)) : String(row.index)) },
@@ -227,6 +231,7 @@ const Smoothcert = (() => {
       number("lower", "p_A ≥", 5, "lower bound of the label's probability, rounded down"),
       number("sigma", "σ-factor", 4, "smallest scale of the noise"),
       number("gap", "gap", radius, "radius in units of the noise"),
+      anyEcho && { name: "echo", head: "echo", help: "how often other inputs get this label under this noise; ○: half of the time or more", value: (row) => row.echo, cell: (row) => cell(fixed(row.echo, 3) + (echoes(row) ? " ○" : ""), { class: echoes(row) && "echo" }) },
       number("votes", "votes", 0),
       { name: "seconds", head: "seconds", value: (row) => row.seconds, cell: (row) => cell(String(row.seconds)) },
     ].filter(Boolean);
@@ -236,18 +241,20 @@ const Smoothcert = (() => {
       (run.value === "" || row.line === lines[Number(run.value)]) &&
       (kind.value === "" || outcome(row) === kind.value) &&
       (truth.value === "" || String(row.truth) === truth.value) &&
+      (echo.value === "" || (row.echo != null && echoes(row) === (echo.value === "yes"))) &&
       (wanted.value === "" || row.index === Number(wanted.value)) &&
       (!pictured.checked || pictures.inputs[row.index] || map(row))));
     const [runLabel, run] = choice("run ", [["", "all"], ...lines.map((line, i) => [i, line.title])], filter);
     const [kindLabel, kind] = choice("outcome ", [["", "all"], ...unique(rows.map(outcome)).sort().map((one) => [one, one])], filter);
     const truths = unique(rows.map((row) => row.truth)).filter((one) => one != null).sort(d3.ascending);
     const [truthLabel, truth] = choice("true class ", [["", "all"], ...truths.map((one) => [one, one])], filter);
+    const [echoLabel, echo] = choice("certificates ", [["", "all"], ["yes", "that echo"], ["no", "that do not echo"]], filter);
     const wanted = element("input", { "aria-label": "input", type: "number", min: 0, step: 1, placeholder: "any", oninput: filter });
     const pictured = element("input", { type: "checkbox", onchange: filter });
     filter();
     return element("div", { id: "inputs" },
       element("p", { class: "faint" }, pictures.rule, anyMap && " A noise map shows the scale per pixel, the mean of the channels", anyMap && (Object.values(pictures.scales).some((one) => one.low) ? "; beside it its largest and its least value." : ".")),
-      element("div", { class: "controls" }, lines.length > 1 && runLabel, kindLabel, truths.length > 0 && truthLabel, element("label", {}, "input ", wanted),
+      element("div", { class: "controls" }, lines.length > 1 && runLabel, kindLabel, truths.length > 0 && truthLabel, anyEcho && echoLabel, element("label", {}, "input ", wanted),
         (anyPicture || anyMap) && element("label", {}, pictured, "only with pictures")),
       grid);
   }
@@ -289,13 +296,15 @@ const Smoothcert = (() => {
       const own = now.filter((line) => line.norm === norm);
       return own.length ? curves(own, { kind, bands, confidence: data.confidence, width }) : nothing("All runs of this norm are hidden.");
     }, norms(lines).length > 1 ? norm : null);
+    const marked = lines.some((line) => line.curves.radius.marked.x.length > 0);
     const whole = lines.every((line) => line.labelled) ? "The share of inputs answered rightly and certified at a radius or beyond."
       : "The share of inputs answered and certified at a radius or beyond; where the truth is known, answered rightly.";
     place.append(...[
       warnings(data.warnings),
       element("div", { class: "sticky" }, legend(lines, (now) => { shown = now; redraw(); })),
       section("curves", "Certified accuracy",
-        element("p", {}, whole, ` The band holds the true share with ${Math.round(100 * data.confidence)} % confidence at each radius, as far as these inputs are a fair sample.`),
+        element("p", {}, whole, ` The band holds the true share with ${Math.round(100 * data.confidence)} % confidence at each radius, as far as these inputs are a fair sample.`,
+          marked && " Hollow points: certificates that echo. Other inputs get the same label under the same noise at least half of the time, so they are true and say nothing of their input."),
         element("div", { class: "controls" }, proxies && kindLabel, element("label", {}, bandBox, "confidence bands")),
         element("div", { class: "charts" }, norms(lines).map(curve))),
       section("tables", "Tables", data.tables.map(table)),

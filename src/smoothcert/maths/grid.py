@@ -1,0 +1,62 @@
+"""The pixel grid: how many whole steps a coordinate is, and the words for where a certificate's perturbations live."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from smoothcert.errors import InputError
+from smoothcert.maths import FloatArray
+
+LARGEST_STEP = 2.0**23  # whole numbers up to twice this add up exactly in float32
+_OFF_GRID = 1e-3  # in steps of the grid; float32 pixels k/255 are within 2e-5
+_REALS = "reals, float arithmetic"
+
+
+def whole_steps(x: ArrayLike, levels: int) -> FloatArray:
+    """The whole number of grid steps in each coordinate.
+
+    Refuses what would be certified as another input: one off the grid, or so large that float32 rounds its sums.
+
+    >>> whole_steps(np.float32([0.1, 1.0]) * np.float32([2.0, 1.0]), 5)
+    array([1., 5.])
+    """
+    exact = np.asarray(x, dtype=float) * levels
+    steps = np.rint(exact)
+    away = np.abs(exact - steps)
+    allowed = np.minimum(
+        _OFF_GRID + np.abs(exact) * 2.0**-23, 0.25
+    )  # float32 itself is that far from a large grid point
+    if np.any(away > allowed):
+        raise InputError(
+            f"an input is off the grid of 1/{levels} by {float(away.max()):.3g} steps, and would be certified as another "
+            f"one; quantise it first (x = (x * {levels}).round() / {levels}), or use noise without a grid"
+        )
+    if np.any(np.abs(steps) > LARGEST_STEP):
+        raise InputError(
+            f"an input lies {float(np.abs(steps).max()):.0f} steps of 1/{levels} from zero, where sums with noise are no "
+            f"longer exact; the limit is {LARGEST_STEP:.0f} steps ({LARGEST_STEP / levels:g}). Give pixels from 0 to 1, or "
+            "use noise without a grid"
+        )
+    return np.asarray(steps)
+
+
+def domain_of(levels: int | None) -> str:
+    """Where perturbations live, in words that go into every record; levels are the steps in one unit, None off the grid.
+
+    >>> domain_of(255)
+    'grid 1/255'
+    """
+    return _REALS if levels is None else f"grid 1/{levels}"
+
+
+def certified_point(x: ArrayLike, domain: str) -> FloatArray:
+    """The one way from an input to the point that is certified: the exact grid point, or the float32 that is classified.
+
+    >>> certified_point(np.float32(0.1), "grid 1/10"), certified_point(0.1, domain_of(None))
+    (array(0.1), array(0.1))
+    """
+    head, _, levels = domain.partition("1/")
+    if head == "grid ":
+        return np.asarray(whole_steps(x, int(levels)) / int(levels))
+    return np.asarray(x, dtype=np.float32).astype(float)
