@@ -236,6 +236,8 @@ class TestEngine:
 
     def test_other_precisions_are_other_classifiers_and_run(self, model: nn.Module) -> None:
         assert len(self.certify(model, precision="bfloat16")) == 13
+        with pytest.warns(UserWarning, match="on a CPU a network takes about six times as long"):
+            sc.Smoother(model, sc.Noise.isotropic("gaussian", 0.5), precision="float16")
         with pytest.raises(SettingError, match="unknown precision"):
             self.certify(model, precision="float8")
 

@@ -257,22 +257,6 @@ class TestRuns:
             sc.certify_all(smoother(batch_mean), dataset, tmp_path / "run")
         assert not (tmp_path / "run").exists()
 
-    @pytest.mark.parametrize("model", [honest, batch_mean], ids=["done", "refused"])
-    def test_the_progress_callback_does_not_outlive_the_run(
-        self, dataset: Dataset, tmp_path: Path, model: Callable[[Tensor], Any]
-    ) -> None:
-        smoothed, told = smoother(model, tuner=sc.DataDependent()), []
-        smoothed.tuned = told.append
-        shown: list[int] = []
-        try:
-            sc.certify_all(smoothed, dataset, tmp_path / "run", progress=lambda progress: shown.append(progress.tuned))
-        except NotFixed:
-            assert not shown
-        else:
-            assert max(shown) == 4
-        assert smoothed.tuned == told.append
-        assert not told
-
 
 def noisy(batch: Tensor) -> Tensor:
     """Independent per row and call."""

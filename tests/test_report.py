@@ -16,13 +16,18 @@ from rich.console import Console
 
 from smoothcert.certificates import Soundness
 from smoothcert.errors import MissingExtra
+from smoothcert.maths.geometry import percent_down, round_down
 from smoothcert.metrics import curves
+from smoothcert.metrics.distributions import bin_edges, sigma_factor
+from smoothcert.metrics.score import robustness_score
 from smoothcert.records import Record
+from smoothcert.report.comparisons import best_of_all
 from smoothcert.report.exports import FORMATS
 from smoothcert.report.figures import draw_all, hollow, steps
+from smoothcert.report.page import line_of
 from smoothcert.report.runs import Line, read_runs
 from smoothcert.report.sheets import to_rich
-from smoothcert.report.tables import main_sheet, summary
+from smoothcert.report.tables import class_table, main_sheet, summary
 from smoothcert.store import SqliteStore
 from smoothcert.testing.records import RECORD
 
@@ -66,6 +71,76 @@ def test_a_curve_never_rises(radii: list[float], grid: list[float]) -> None:
     assert (np.diff(accuracy) <= 0).all()
     _, shares = steps(line([record(i, radius) for i, radius in enumerate(radii)]))
     assert (np.diff(shares) <= 0).all()
+
+
+def near(value: float, number: int = 7) -> list[float]:
+    """The value and its neighbours in floating point."""
+    values = [value]
+    while len(values) < number:
+        values.append(math.nextafter(values[-1], math.inf))
+    return values
+
+
+def certified_at(sigma: float) -> list[Record]:
+    """Records whose radius divided by its gap is sigma up to rounding; the scale is an array, kept by its hash."""
+    gaps = np.random.default_rng(0).uniform(0.3, 3.8, 40).tolist()
+    return [record(i, sigma * gap, region_radius=gap, scale="sha256") for i, gap in enumerate(gaps)]
+
+
+def test_bins_hold_every_value_at_every_sigma() -> None:
+    several = 0
+    for sigma in np.arange(1, 201) / 100:
+        factors = [value for one in certified_at(float(sigma)) if (value := sigma_factor(one)) is not None]
+        several += len(set(factors)) > 1  # they differ, by an ulp
+        edges = bin_edges(factors)
+        assert (np.diff(edges) > 0).all()
+        assert np.histogram(factors, edges)[0].sum() == len(factors) == 40
+    assert several > 100
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-300, 0.12, 1e9])
+@pytest.mark.parametrize("spread", ["one value", "neighbours", "within 1e-9"])
+def test_every_chart_is_drawn_of_values_that_are_alike(tmp_path: Path, value: float, spread: str) -> None:
+    values = {
+        "one value": [value] * 7,
+        "neighbours": near(value),
+        "within 1e-9": [value * (1 + k * 1e-10) for k in range(7)],
+    }[spread]
+    changes = [
+        {"proxy_radius": one + 1, "region_radius": one, "lower": min(one, 1.0), "trials": 1000, "scale": "sha256"}
+        for one in values
+    ]
+    records = [record(i, one, **change) for i, (one, change) in enumerate(zip(values, changes, strict=True))]
+    assert len(draw_all([line(records)], tmp_path)) == 10
+
+
+@pytest.mark.parametrize("sigma", [0.12, 0.5 / math.sqrt(2), 0.6])
+def test_a_report_at_common_sigmas(tmp_path: Path, sigma: float) -> None:
+    assert draw_all([line(certified_at(sigma)), line(certified_at(sigma), "b")], tmp_path)
+
+
+def test_percentages_are_exact_for_every_count() -> None:
+    """The floor of 1000·k/n in integers against what is printed, for all k/n up to n = 1000."""
+    for n in range(1, 1001):
+        for k in range(n + 1):
+            tenths = 1000 * k // n
+            assert percent_down(k / n) == f"{tenths // 10}.{tenths % 10}", (k, n)
+
+
+def test_tables_page_and_means_print_what_was_counted() -> None:
+    records = [record(i, 1.81 if i < 814 else 0.1) for i in range(1000)]
+    assert "81.4 (" in rendered([line(records)], (0.5,))
+    tenth = [line([record(i, 1.0, label=1 if i < 90 else None) for i in range(100)], name) for name in "ab"]
+    sheet = best_of_all(tenth)
+    assert sheet is not None
+    assert [row[-1] for row in sheet.rows] == ["10.0", "10.0"]  # where none certifies
+    assert class_table(line(records), [0.5]).rows[0][4] == "81.4"
+    assert 81.4 in line_of(line(records), 0)["curves"]["radius"]["y"]
+    for number in range(1, 200):
+        mean = curves.average_certified_radius([record(i, 1.81) for i in range(number)])
+        assert (round_down(mean), mean) == ("1.810", 1.81)
+    ten = [[record(i, radius) for i, radius in enumerate((1.8, 1.81, 1.82) * number)] for number in (1, 7, 100)]
+    assert [round_down(robustness_score([one], 3.0).value, 4) for one in ten] == ["1.8100"] * 3
 
 
 def rendered(lines: list[Line], radii: tuple[float, ...] = (0.0, 0.5)) -> str:

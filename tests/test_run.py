@@ -15,7 +15,7 @@ from torch import nn
 
 import smoothcert as sc
 from smoothcert.data import ArrayDataset, Dataset
-from smoothcert.errors import RunError, SettingError, StoreError
+from smoothcert.errors import ModelError, RunError, SettingError, StoreError
 from smoothcert.records import Record
 from smoothcert.store import RESULTS, SqliteStore, open_run
 from smoothcert.store.pictures import Picture
@@ -183,6 +183,19 @@ class TestRefusals:
         with pytest.raises(SettingError, match="belongs to one batch"):
             sc.certify_all(sc.Smoother(linear_model, noise), dataset, tmp_path / "run")
         assert not (tmp_path / "run").exists()
+
+    def test_labels_that_the_network_does_not_have(self, linear_model: nn.Module, tmp_path: Path) -> None:
+        data = ArrayDataset("many", np.zeros((3, 1, 28, 28), dtype=np.uint8), [3, 10, 4])
+        with pytest.raises(
+            ModelError, match=r"has 10 classes, 0 to 9, and 'many' has an input of class 10; .*--classes"
+        ):
+            sc.certify_all(smoother(linear_model), data, tmp_path / "run")
+        assert not (tmp_path / "run").exists()
+
+    def test_another_number_of_classes_is_said_before_the_votes(self, linear_model: nn.Module, tmp_path: Path) -> None:
+        data = ArrayDataset("two", np.zeros((3, 1, 28, 28), dtype=np.uint8), [0, 1, 0])
+        with pytest.warns(UserWarning, match="has 10 classes and 'two' 2; .* every accuracy is wrong"):
+            sc.certify_all(smoother(linear_model), data, tmp_path / "run")
 
     def test_an_empty_file_of_results_is_a_new_run(
         self, linear_model: nn.Module, dataset: Dataset, tmp_path: Path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import platform
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
@@ -19,10 +20,11 @@ from torch import Tensor
 import smoothcert
 from smoothcert.certificates import Certificate
 from smoothcert.data.base import Dataset
-from smoothcert.errors import NotFixed, RunError, SettingError
+from smoothcert.errors import ModelError, NotFixed, RunError, SettingError
 from smoothcert.identity import differences, name_for
 from smoothcert.maths.overlap import check_convex
 from smoothcert.memory import Memory
+from smoothcert.polling import make_fixed
 from smoothcert.records import Parameter, Record, record_of
 from smoothcert.settling import check_kept, keeper_at, same_place
 from smoothcert.smoother import Batch, Poll, Smoother
@@ -35,16 +37,16 @@ Given = TypeVar("Given", bound=Place)
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is: inputs done of all that were asked for; votes cast and inputs tuned in this session of it."""
+    """How far a run is: inputs done of all that were asked for; votes cast in this session of it."""
 
     done: int
     total: int
     votes: int
-    tuned: int = 0
 
 
 def describe(smoother: Smoother, dataset: Dataset) -> Facts:
     """All that changes a number: the run's configuration, whose hash is its name."""
+    smoother.suit(dataset.shape)
     return {
         **smoother.identity,
         "data": dataset.fingerprint(),
@@ -96,6 +98,7 @@ def certify_all(
     smoother.tuner.check(facts)
     if chosen:
         smoother.probe(_loaded(dataset, chosen[:1]))  # a classifier that is refused leaves no run behind
+    check_classes(smoother, dataset, chosen)
     with _opened_both(smoother, dataset, store, facts, memory) as (run, settler):
         asked = sorted({*run.facts().get("subset", []), *chosen})
         run.describe(
@@ -103,19 +106,9 @@ def certify_all(
         )
         known = run.indices()
         left = [index for index in (chosen if settler is None else sorted(chosen)) if index not in known]
-        done, votes, tuned = len(chosen) - len(left), 0, 0
-
-        def show() -> None:
-            if progress is not None:
-                progress(Progress(done, len(chosen), votes, tuned))
-
-        def count_tuned(index: int) -> None:
-            nonlocal tuned
-            tuned += 1
-            show()
-
+        done, votes = len(chosen) - len(left), 0
         batches = (left[start : start + rows] for start in range(0, len(left), rows))
-        with _told_of(smoother, count_tuned), _probed(smoother, run, settler):
+        with _probed(smoother, run, settler):
             if left:
                 smoother.refer_to(dataset)
             for poll in smoother.polls(_loaded(dataset, indices) for indices in batches):
@@ -126,18 +119,31 @@ def certify_all(
                 record = record_poll(smoother, poll, certificate, dataset.truths([poll.index])[0], run)
                 run.append(record, poll.seconds, picture_of(poll.x.cpu().numpy()))
                 done, votes = done + 1, votes + record.trials + sum(record.selection)
-                show()
+                if progress is not None:
+                    progress(Progress(done, len(chosen), votes))
     return store
 
 
-@contextmanager
-def _told_of(smoother: Smoother, tuned: Callable[[int], None]) -> Iterator[None]:
-    """Be told of every input whose noise was chosen, for the time of one run."""
-    before, smoother.tuned = smoother.tuned, tuned
-    try:
-        yield
-    finally:
-        smoother.tuned = before
+def check_classes(smoother: Smoother, dataset: Dataset, indices: Sequence[int]) -> None:
+    """Refuse labels that the network does not have, and say if it has another number of classes than the data."""
+    if dataset.classes is None or not indices:
+        return
+    make_fixed(smoother.model)
+    x = torch.from_numpy(dataset.inputs(indices[:1])).to(smoother.device)
+    with torch.inference_mode():
+        classes = smoother.pollster.classify(x.repeat(smoother.plan.block, *[1] * (x.ndim - 1))).shape[1]
+    largest = max((truth for truth in dataset.truths(indices) if truth is not None), default=0)
+    if largest >= classes:
+        raise ModelError(
+            f"the network has {classes} classes, 0 to {classes - 1}, and {dataset.name!r} has an input of class {largest}; give "
+            "data that is numbered as the network's classes are (for a folder: --classes)"
+        )
+    if classes != dataset.classes:
+        warnings.warn(
+            f"the network has {classes} classes and {dataset.name!r} {dataset.classes}; unless these are numbered as the network's "
+            "are, every accuracy is wrong: a folder's are numbered by --classes",
+            stacklevel=3,
+        )
 
 
 @contextmanager

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from time import perf_counter
@@ -26,7 +25,7 @@ from smoothcert.maths import FloatArray, IntArray
 from smoothcert.memory import Memory
 from smoothcert.models.adapters import as_classifier
 from smoothcert.noise import Noise
-from smoothcert.polling import Count, Mixed, Pollster, make_fixed
+from smoothcert.polling import Count, Errand, Job, Mixed, Pollster, default_block, make_fixed
 from smoothcert.probing import Probe, RandomProbe
 from smoothcert.radius import check_norm, proved_radius
 from smoothcert.records import Parameter
@@ -69,9 +68,10 @@ class Smoother(nn.Module):
     group_sequential, union, betting or randomized. rivals: "rest" bounds the class alone, "runner_up" its strongest rival
     too. shared_noise: all inputs see the same draws; each certificate is as sure, but they are no longer independent.
     workers: blocks in flight at once, on the CPU each on one thread, by default as many as torch has threads; give 1 for a
-    callable that must not be called twice at once. No number depends on it. memory: keeps what was promised, for noise
-    that is chosen per input; it then belongs to this classifier. identity: your own name for a classifier that cannot be
-    known by its value; a new one is due whenever it changes.
+    callable that must not be called twice at once. No number depends on it. block: noisy copies per call of the network, by
+    default 200, and fewer for large inputs (10 at 3 × 224 × 224). memory: keeps what was promised, for noise that is chosen
+    per input; it then belongs to this classifier. identity: your own name for a classifier that cannot be known by its
+    value; a new one is due whenever it changes.
 
     check: before its first vote on inputs of a shape the model is probed for being one fixed function of its row, and after
     every call of certify asked again; it is refused with NotFixed if it is not. The probe is a test, not a proof: a model
@@ -99,7 +99,7 @@ class Smoother(nn.Module):
         tolerance: float = 0.02,
         rivals: Rivals = "rest",
         seed: int = 0,
-        block: int = 200,
+        block: int | None = None,
         tuner: Tuner | None = None,
         memory: Memory | None = None,
         device: torch.device | str = "cpu",
@@ -117,7 +117,7 @@ class Smoother(nn.Module):
         check_norm(norm)
         counts = {
             "select": select,
-            "block": block,
+            "block": 1 if block is None else block,
             "forward_draws": forward_draws,
             "workers": 1 if workers is None else workers,
         }
@@ -126,20 +126,27 @@ class Smoother(nn.Module):
                 raise SettingError(f"{name}={value} must be at least 1")
         if seed < 0:
             raise SettingError(f"seed={seed} must not be negative")
-        self.plan = Plan(estimator, estimate, alpha, tuple(sorted(radii)), tolerance, rivals, block)
+        # Without a block the first input decides; see suit.
+        self.block = block
+        self.plan = Plan(estimator, estimate, alpha, tuple(sorted(radii)), tolerance, rivals, block or Plan.block)
         if rivals == "runner_up":
             proved_radius(noise.law, norm, 1, Bound(0.9, alpha, 1, 0.05))  # refuses a law without such a theorem
         self.model, self.noise, self.norm = as_classifier(model), noise, float(norm)
         self.select, self.seed, self.tuner = select, seed, tuner or Fixed()
-        self.tuned: Callable[[int], None] = lambda index: None  # told of every input whose noise was chosen
         self.device, self.forward_draws, self.given_identity = torch.device(device), forward_draws, identity
         self.to(self.device)
         own = torch.get_num_threads() if self.device.type == "cpu" else 1
         self.precision, self.compiled = precision, compiled
+        if precision == "float16" and self.device.type == "cpu":
+            warnings.warn(
+                "float16 is for GPUs: on a CPU a network takes about six times as long with it as with float32; "
+                "use float32, or bfloat16 where the CPU has it",
+                stacklevel=2,
+            )
         self.pollster = Pollster(
             torch.compile(self.model) if compiled else self.model,  # type: ignore[arg-type]
             seed=seed,
-            block=block,
+            block=self.plan.block,
             device=self.device,
             workers=workers or own,
             shared_noise=shared_noise,
@@ -152,6 +159,12 @@ class Smoother(nn.Module):
         self.memory = memory
         if memory is not None:
             memory.bind(norm=self.norm, owner=self.identity)
+
+    def suit(self, shape: Sequence[int]) -> None:
+        """Fit the block size to inputs of this shape, unless one was given: the memory of a call follows it."""
+        block = default_block(tuple(shape)) if self.block is None else self.block
+        if block != self.plan.block:
+            self.plan, self.pollster = replace(self.plan, block=block), replace(self.pollster, block=block)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -225,30 +238,55 @@ class Smoother(nn.Module):
         return [c if self.memory is None else self.memory.settle(c, center=center) for c, center in found]
 
     def polls(self, batches: Iterable[Batch]) -> Iterator[Poll]:
-        """The votes on each input, in order; new inputs are taken in while hard ones are still being decided."""
+        """The votes on each input, in order; new inputs are taken in while hard ones are still being decided.
+
+        Where choosing an input's noise takes work, a worker does it just before the votes, and no more inputs than there
+        are workers are under way: what is killed loses the work on these alone.
+        """
+        asked: dict[int, _Item] = {}  # by index
+        own = self.tuner.reads_input and self.tuner.costly
+        jobs = self._choosing(batches, asked) if own else self._chosen(batches, asked)
+        early: list[_Item] = []
+        for count in self.pollster.run(jobs, self.pollster.workers if own else None):
+            item = asked.pop(count.index)
+            if own and len(early) < FIRST_INPUTS:
+                early.append(item)
+                self._warn_of_guessing(early)
+            yield self._poll(item)
+        for probe in self.probes.values():
+            probe.again()
+
+    def _choosing(self, batches: Iterable[Batch], asked: dict[int, _Item]) -> Iterator[Job]:
+        """Each input, its noise still to be chosen."""
+
+        def choose(batch: Batch, start: Noise) -> Count:
+            (item,) = self._prepared(batch, start)
+            asked[item.index] = item
+            return self._selection(item)
+
+        for batch in batches:
+            x, truths = self.probe(batch), batch.truths or [None] * len(batch.x)
+            for at, index in enumerate(batch.indices):
+                start = self.noise.row(at, tuple(x.shape[1:]), len(x))
+                yield Errand(partial(choose, Batch(x[at : at + 1], [index], [truths[at]]), start))
+
+    def _chosen(self, batches: Iterable[Batch], asked: dict[int, _Item]) -> Iterator[Job]:
+        """Each input with its noise; the class of the first few is selected before the rest."""
         prepared = (item for batch in batches for item in self._prepared(batch))
         first = list(islice(prepared, FIRST_INPUTS))
         early = self.pollster.run(self._count(item, Stage.SELECT, np.array([self.select])) for item in first)
         for item, count in zip(first, early, strict=True):
             item.counts[Stage.SELECT] = count
-        self._warn_of_guessing([item.votes(Stage.SELECT) for item in first], [item.truth for item in first])
-        asked: deque[_Item] = deque()
-
-        def begin() -> Iterator[Count]:
-            for item in chain(first, prepared):
-                asked.append(item)
-                done = item.counts.get(Stage.SELECT)
-                yield self._selection(item) if done is None else self._estimation(item, done)
-
-        for _ in self.pollster.run(begin()):
-            yield self._poll(asked.popleft())
-        for probe in self.probes.values():
-            probe.again()
+        self._warn_of_guessing(first)
+        for item in chain(first, prepared):
+            asked[item.index] = item
+            done = item.counts.get(Stage.SELECT)
+            yield self._selection(item) if done is None else self._estimation(item, done)
 
     def _poll(self, item: _Item) -> Poll:
         """What was asked about one input, once all of it is counted."""
         ballot = Ballot(item.votes(Stage.SELECT), item.votes(Stage.ESTIMATE))
-        seconds = item.seconds + sum(count.seconds for count in item.counts.values()) / self.pollster.workers
+        seconds = (item.seconds + sum(count.seconds for count in item.counts.values())) / self.pollster.workers
         return Poll(item.index, item.x, item.noise, ballot, item.soundness, seconds, item.echo)
 
     def conclude(self, poll: Poll) -> Certificate:
@@ -306,11 +344,11 @@ class Smoother(nn.Module):
         item.counts[Stage.ECHO] = count
         return count
 
-    def _prepared(self, batch: Batch) -> Iterator[_Item]:
-        """Each input with its index and its noise, after all checks."""
+    def _prepared(self, batch: Batch, start: Noise | None = None) -> Iterator[_Item]:
+        """Each input with its index and its noise, chosen from the start or else the user's noise, after all checks."""
         x = self.probe(batch)
         began = perf_counter()
-        noise = self.tuner.choose(self, x, self.noise, batch.indices)
+        noise = self.tuner.choose(self, x, start or self.noise, batch.indices)
         each = (perf_counter() - began) / max(len(x), 1)
         own = self.tuner.reads_input or noise.per_input(x.ndim - 1)
         worth = Soundness.FROZEN if own else Soundness.GLOBAL
@@ -322,8 +360,9 @@ class Smoother(nn.Module):
     def probe(self, batch: Batch) -> Tensor:
         """The inputs, checked; a model that is no fixed function of its row is refused, once per shape of input."""
         x = checked(batch.x)
-        make_fixed(self.model)
         shape = tuple(x.shape[1:])
+        self.suit(shape)
+        make_fixed(self.model)
         if self.check and len(x) and shape not in self.probes:
             kind = RandomProbe if self.own_randomness else Probe
             probe = kind(self.pollster, x[0], self.noise.row(0, shape, len(x)), batch.indices[0])
@@ -331,8 +370,10 @@ class Smoother(nn.Module):
             self.probes[shape] = probe
         return x
 
-    def _warn_of_guessing(self, selection: list[Votes], truths: list[int | None]) -> None:
-        reason = random_answers(selection, truths) if len(selection) == FIRST_INPUTS else None
+    def _warn_of_guessing(self, early: list[_Item]) -> None:
+        """Say, once the first few inputs have their selection votes, if these look like guesses."""
+        selection, truths = [item.votes(Stage.SELECT) for item in early], [item.truth for item in early]
+        reason = random_answers(selection, truths) if len(early) == FIRST_INPUTS else None
         if reason:
             warnings.warn(
                 f"the network seems to answer at random under this noise ({self.noise.law}): {reason}. Most certificates will be "
@@ -350,7 +391,7 @@ class _Item:
     noise: Noise
     truth: int | None
     soundness: Soundness
-    seconds: float  # its share of the time in which the noise was chosen
+    seconds: float  # of a worker, to choose the noise
     counts: dict[Stage, Count] = field(default_factory=dict)  # by stage, those that were begun
 
     def votes(self, stage: Stage) -> Votes:

@@ -266,11 +266,6 @@ class TestRuns:
         assert {record.soundness.value for record in whole} == {"frozen"}
         assert all(isinstance(record.scale, str) for record in whole if record.proxy_radius > record.radius)
 
-    def test_progress_counts_tuned_inputs(self, certified: Callable[..., list[Record]]) -> None:
-        seen: list[int] = []
-        certified("run", SHORT["data_dependent"], progress=lambda progress: seen.append(progress.tuned))
-        assert sorted(seen) == [1, 2, 3, 4, 5, 5, 5, 5, 5, 5]
-
     @pytest.mark.parametrize("name", ["ancer", "data_dependent"])
     def test_used_again_the_noise_is_the_same_and_the_votes_are_others(
         self, name: str, certified: Callable[..., list[Record]], tmp_path: Path

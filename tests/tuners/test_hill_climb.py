@@ -190,7 +190,7 @@ def test_draws_of_different_laws_are_never_mixed() -> None:
         name, reads_input = "alternating", True
 
         def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
-            return Separate(noises * (len(x) // 2), x.ndim - 1)
+            return Separate([noises[index % 2] for index in indices], x.ndim - 1)
 
     settings = {"norm": 1, "estimate": 1_000, "estimator": "fixed", "shared_noise": True}
     x = planes(1, 1, 1).expand(4, DIM)

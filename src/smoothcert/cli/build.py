@@ -76,6 +76,8 @@ def dataset_of(settings: DataSettings) -> Dataset:
             split=settings.split,
             download=settings.download,
             size=settings.size,
+            crop=settings.crop,
+            classes=settings.classes,
             progress=show,
         )
 

@@ -32,6 +32,8 @@ def command(
     root: o.Root = None,
     split: o.Split = None,
     size: o.Size = None,
+    crop: o.Crop = None,
+    classes: o.Classes = None,
     limit: o.Limit = None,
     skip: o.Skip = None,
     indices: o.Indices = None,
@@ -88,8 +90,7 @@ def certify_run(settings: Settings, out: Path | str, *, note: str, title: str = 
 
         def show(progress: Progress) -> None:
             rate = progress.votes / (time.perf_counter() - began)
-            tuned = f"{progress.tuned} tuned, " if progress.tuned else ""
-            bar.update(task, completed=progress.done, rate=f"{tuned}{rate:,.0f} votes/s")
+            bar.update(task, completed=progress.done, rate=f"{rate:,.0f} votes/s")
 
         text = write_settings(settings)
         notes = {"command": note, "settings": text}

@@ -41,8 +41,8 @@ Std = Annotated[str | None, typer.Option(help="Channel standard deviations, comm
 Data = Annotated[
     str | None,
     typer.Option(
-        help="digits (embedded), mnist, fashion_mnist, cifar10, a folder of class folders, or an .npz file with x "
-        "and y. [default: digits]",
+        help="digits (embedded), mnist, fashion_mnist, cifar10, a folder of class folders or of images, an image, or an "
+        ".npz file with x and y. [default: digits]",
         rich_help_panel=DATA,
     ),
 ]
@@ -55,7 +55,26 @@ MovedData = Annotated[
 ]
 Root = Annotated[str | None, typer.Option(help="Where data sets are kept; else SMOOTHCERT_DATA.", rich_help_panel=DATA)]
 Split = Annotated[str | None, typer.Option(help="train or test. [default: test]", rich_help_panel=DATA)]
-Size = Annotated[int | None, typer.Option(help="Resize and crop the images of a folder to this.", rich_help_panel=DATA)]
+Size = Annotated[
+    int | None,
+    typer.Option(help="Resize the shorter side of a folder's images to this, and crop.", rich_help_panel=DATA),
+]
+Crop = Annotated[
+    int | None,
+    typer.Option(
+        help="After --size, cut out this many pixels: --size 256 --crop 224. [default: --size]", rich_help_panel=DATA
+    ),
+]
+Classes = Annotated[
+    str | None,
+    typer.Option(
+        help="Classes of a folder's images: numbers (the folders' names), imagenet (wnids in its order), sorted (folders by "
+        "name), or a text file: a class folder per line, or a folder or image and its class number. [default: the first of "
+        "these rules that fits the folders' names]",
+        metavar="FILE",
+        rich_help_panel=DATA,
+    ),
+]
 Limit = Annotated[int | None, typer.Option(help="At most so many inputs.", rich_help_panel=DATA)]
 Skip = Annotated[int | None, typer.Option(help="Every so many-th input. [default: 1]", rich_help_panel=DATA)]
 Indices = Annotated[str | None, typer.Option(help="Exactly these inputs: 0,5,10-19.", rich_help_panel=DATA)]
@@ -212,7 +231,11 @@ OwnRandomness = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option(help="Seed of all draws. [default: 0]", rich_help_panel=VOTES)]
 Block = Annotated[
-    int | None, typer.Option(help="Noisy copies per call of the network. [default: 200]", rich_help_panel=VOTES)
+    int | None,
+    typer.Option(
+        help="Noisy copies per call of the network. [default: 200, fewer for large inputs: 10 at 224 pixels]",
+        rich_help_panel=VOTES,
+    ),
 ]
 Rows = Annotated[
     int | None, typer.Option(help="Inputs taken in at once; changes no number. [default: 64]", rich_help_panel=VOTES)
@@ -236,7 +259,10 @@ PATHS = {
     "grid": "noise.grid",
     "generator": "generator.source",
     **{name: f"generator.{name}" for name in ("pattern", "objective", "weight", "least", "most", "shift")},
-    **{name: f"data.{name}" for name in ("root", "split", "size", "limit", "skip", "indices", "download")},
+    **{
+        name: f"data.{name}"
+        for name in ("root", "split", "size", "crop", "classes", "limit", "skip", "indices", "download")
+    },
     **{
         name: f"certify.{name}"
         for name in (

@@ -35,6 +35,8 @@ def command(
     root: o.Root = None,
     split: o.Split = None,
     size: o.Size = None,
+    crop: o.Crop = None,
+    classes: o.Classes = None,
     limit: o.Limit = None,
     skip: o.Skip = None,
     indices: o.Indices = None,

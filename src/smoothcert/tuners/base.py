@@ -22,6 +22,7 @@ class Tuner(Plugin, ABC):
     """
 
     reads_input: ClassVar[bool]  # True: certificates are FROZEN until a memory settles them
+    costly: ClassVar[bool] = True  # reading inputs takes work: they are taken one by one, and each is voted on at once
 
     @abstractmethod
     def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:

@@ -32,6 +32,7 @@ class Reuse(Tuner):
 
     name = "reuse"
     reads_input = True  # as the tuner did that made the run
+    costly = False
 
     run: str | Path | ResultStore = setting(help="the run whose noise is used again")
 

@@ -59,6 +59,7 @@ class PerInput(Tuner):
 
     name = PER_INPUT
     reads_input = True
+    costly = False
 
     generator: str | Path | Generator = setting(help="the generator's file; by default the one beside the model")
 
