@@ -43,7 +43,7 @@ def record_at(index: int) -> Record:
 def finding_at(index: int, times: float) -> Finding:
     """A finding about this input."""
     offset = np.array([float(index), 0.1])
-    return Finding(index, 1, Soundness.GLOBAL, times, 0.5 * times, 2.0, 0.001, 0.001, (ATTEMPT,), offset)
+    return Finding(index, 1, Soundness.GLOBAL, times, 0.5 * times, 2.0, 0.001, 0.001, (ATTEMPT,), offset, False)
 
 
 def address_at(first: int) -> str:
