@@ -15,7 +15,7 @@ import smoothcert as sc
 from smoothcert.data import ArrayDataset, Dataset
 from smoothcert.echo import NUMBER, POOL, VOTES, References, grey, mixed
 from smoothcert.polling import Mixed
-from smoothcert.records import Record
+from smoothcert.records.record import Record
 from smoothcert.run import record_poll
 from smoothcert.seeds import Stage, draws_for
 from smoothcert.smoother import Batch

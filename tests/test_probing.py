@@ -17,7 +17,7 @@ import smoothcert as sc
 import smoothcert.cli
 from smoothcert.data import ArrayDataset, Dataset
 from smoothcert.errors import NotFixed, RunError
-from smoothcert.memory import Memory
+from smoothcert.memory.memory import Memory
 from smoothcert.probing import ROUNDING, Probe, RandomProbe, _differences
 from smoothcert.report.runs import read_runs
 from smoothcert.run import describe

@@ -12,7 +12,7 @@ from smoothcert.data import ArrayDataset
 from smoothcert.errors import RunError, SettingError
 from smoothcert.estimators import Plan, check_votes
 from smoothcert.recertify import recertify
-from smoothcert.records import Record
+from smoothcert.records.record import Record
 from smoothcert.store import SqliteStore, open_run
 from smoothcert.votes import Votes
 
@@ -33,7 +33,7 @@ def records(run: Path) -> list[Record]:
     "changes",
     [
         {"alpha": 0.01},
-        {"rivals": "runner_up"},
+        {"estimator": "sequential:rivals=runner_up"},
         {"estimator": "sequential", "radii": (0.05, 0.1)},
         {"estimator": "sequential", "radii": (0.05,)},
         {"estimator": "betting"},

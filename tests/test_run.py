@@ -16,7 +16,7 @@ from torch import nn
 import smoothcert as sc
 from smoothcert.data import ArrayDataset, Dataset
 from smoothcert.errors import ModelError, RunError, SettingError, StoreError
-from smoothcert.records import Record
+from smoothcert.records.record import Record
 from smoothcert.store import RESULTS, SqliteStore, open_run
 from smoothcert.store.pictures import Picture
 

@@ -93,8 +93,6 @@ class CertifySettings(Section):
     alpha: float = 0.001
     estimator: str = "sequential"
     radii: Numbers = []
-    tolerance: float = 0.02
-    rivals: Literal["rest", "runner_up"] = "rest"
     seed: int = 0
     block: int | None = None  # by the size of the inputs
     rows: int = 64

@@ -59,7 +59,7 @@ class Count:
     shape: tuple[int, ...]
     looks: IntArray
     block: int
-    settled: Callable[[Votes], bool] = lambda votes: False
+    stops: Callable[[Votes], bool] = lambda votes: False
     then: Callable[[Count], Count | None] | None = None  # what to count next for this input, once this is done
     issued: int = 0
     back: dict[int, IntArray] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class Count:
             self.counted += 1
             if min(self.counted * self.block, self.last) == self.due:
                 self.seen.append(np.asarray(self.total))
-                self.done = self.due == self.last or self.settled(self.votes())
+                self.done = self.due == self.last or self.stops(self.votes())
                 self.due = int(self.looks[min(len(self.seen), len(self.looks) - 1)])
 
     def votes(self) -> Votes:

@@ -10,20 +10,20 @@ import numpy as np
 
 from smoothcert.certificates import Ballot, Soundness, conclude
 from smoothcert.errors import SettingError, look_up
-from smoothcert.estimators import ESTIMATORS, Plan, Randomized
-from smoothcert.facts import plan_of
+from smoothcert.estimators import ESTIMATORS, Plan, estimator_named, estimator_of
 from smoothcert.laws import law_named
-from smoothcert.records import Arrays, Record, record_of, scale_of
+from smoothcert.records.facts import plan_of
+from smoothcert.records.record import Arrays, Record, record_of, scale_of
 from smoothcert.store import Place, check_filled, check_free, new_run, open_run
 from smoothcert.votes import Votes
 
-CHANGEABLE = ("estimator", "alpha", "radii", "tolerance", "rivals")
+CHANGEABLE = ("estimator", "alpha", "radii")
 
 
 def recertify(run: Place, out: Place, changes: Mapping[str, Any]) -> int:
     """Judge the stored votes by a changed plan into a new run; how many records that makes.
 
-    ``changes`` may name estimator, alpha, radii, tolerance and rivals. Looks and votes are what they were: a bound
+    ``changes`` may name estimator (with its parameters), alpha and radii. Looks and votes are what they were: a bound
     that needs all the votes of a run that stopped early is refused, since it would be wrong on a stopped sample. The
     records keep why their votes stopped, and the configuration the plan that they were cast by (``voted``).
     """
@@ -72,15 +72,17 @@ def check_judgeable(configuration: Mapping[str, Any], records: Sequence[Record])
 
 def _check_support(voted: Plan, new: Plan) -> None:
     """Refuse what votes that were cast by a plan cannot prove."""
-    if ESTIMATORS[voted.estimator].anytime and not ESTIMATORS[new.estimator].anytime:
+    before, after = estimator_named(voted.estimator), estimator_of(new)
+    if before.anytime and not after.anytime:
         able = ", ".join(name for name, kind in ESTIMATORS.items() if kind.anytime)
         raise SettingError(
-            f"these votes stopped when {voted.estimator} had seen enough, and {new.estimator} is wrong on a sample that chose when "
-            f"to stop; use one of {able}, or certify anew with --estimator {new.estimator}"
+            f"these votes stopped when {before.title} had seen enough, and {after.title} is wrong on a sample that chose when "
+            f"to stop; use one of {able}, or certify anew with --estimator {after.title}"
         )
-    if new.estimator == Randomized.name != voted.estimator:
+    if after.randomized and not before.randomized:
         raise SettingError(
-            "randomized needs its random number drawn with the votes, and this run has none; certify anew with --estimator randomized"
+            f"{after.title} needs its random number drawn with the votes, and this run has none; certify anew with --estimator "
+            f"{after.title}"
         )
 
 

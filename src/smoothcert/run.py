@@ -21,12 +21,12 @@ import smoothcert
 from smoothcert.certificates import Certificate
 from smoothcert.data.base import Dataset
 from smoothcert.errors import ModelError, NotFixed, RunError, SettingError
-from smoothcert.identity import differences, name_for
+from smoothcert.identity import described, differences, name_for
 from smoothcert.maths.overlap import check_convex
-from smoothcert.memory import Memory
+from smoothcert.memory.memory import Memory
+from smoothcert.memory.of_run import check_kept, keeper_at, same_place
 from smoothcert.polling import make_fixed
-from smoothcert.records import Parameter, Record, record_of
-from smoothcert.settling import check_kept, keeper_at, same_place
+from smoothcert.records.record import Parameter, Record, record_of
 from smoothcert.smoother import Batch, Poll, Smoother
 from smoothcert.store import VOID, Keeper, Place, ResultStore, check_not_void, opened
 from smoothcert.store.pictures import picture_of
@@ -47,7 +47,9 @@ class Progress:
 def describe(smoother: Smoother, dataset: Dataset) -> Facts:
     """All that changes a number: the run's configuration, whose hash is its name."""
     smoother.suit(dataset.shape)
+    guest = described(smoother.estimator)
     return {
+        **({} if guest == smoother.plan.estimator else {"estimator_content": guest}),
         **smoother.identity,
         "data": dataset.fingerprint(),
         "norm": str(smoother.norm),
@@ -184,7 +186,7 @@ def record_poll(
         loc=parameter(poll.noise.loc),
         domain=poll.noise.domain,
         norm=smoother.norm,
-        stopped=smoother.plan.stopped(certificate.bound.trials),
+        stopped=smoother.estimator.stopped(smoother.plan, certificate.bound.trials),
         uniform=smoother.uniform_for(poll.index),
         # What a memory answers instead is no answer under this noise.
         echo=poll.echo if certificate.label == int(poll.ballot.selection.leaders()[0]) else None,

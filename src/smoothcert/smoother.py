@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from smoothcert.bounds import Bound, leads, random_answers
 from smoothcert.certificates import Ballot, Certificate, Soundness, conclude, weakest
 from smoothcert.data.base import Dataset
 from smoothcert.echo import NUMBER, VOTES, References, beside, mixed
 from smoothcert.errors import InputError, SettingError, look_up
-from smoothcert.estimators import Estimator, Plan, Randomized, Rivals, Target, estimator_for
+from smoothcert.estimators import Estimator, Judge, Plan, estimator_named, estimator_of
+from smoothcert.estimators.bounds import Bound, leads, random_answers
 from smoothcert.identity import described, identity
 from smoothcert.maths import FloatArray, IntArray
-from smoothcert.memory import Memory
+from smoothcert.memory.memory import Memory
 from smoothcert.models.adapters import as_classifier
 from smoothcert.noise import Noise
 from smoothcert.polling import Count, Errand, Job, Mixed, Pollster, default_block, make_fixed
 from smoothcert.probing import Probe, RandomProbe
-from smoothcert.radius import check_norm, proved_radius
-from smoothcert.records import Parameter
+from smoothcert.radius import RadiusTarget, check_norm, proved_radius
+from smoothcert.records.record import Parameter
+from smoothcert.registry import Plugin
 from smoothcert.seeds import Stage, draws_for
-from smoothcert.tuners.base import Tuner
-from smoothcert.tuners.fixed import Fixed
 from smoothcert.votes import Votes
 
 # Another precision is another base classifier, so it is part of the run.
@@ -61,12 +61,40 @@ class Batch:
     truths: Sequence[int | None] | None = None
 
 
+class Tuner(Plugin, ABC):
+    """Chooses the noise for a batch, from draws that are never the certifying draws.
+
+    A frozen dataclass whose fields are its parameters; they are part of every run that it serves.
+    """
+
+    reads_input: ClassVar[bool]  # True: certificates are FROZEN until a memory settles them
+    costly: ClassVar[bool] = True  # reading inputs takes work: they are taken one by one, and each is voted on at once
+
+    @abstractmethod
+    def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
+        """The noise for each input of x, from the noise the user gave; draws are keyed by index and stage TUNE."""
+
+    def check(self, facts: Mapping[str, Any]) -> None:
+        """Refuse a run that this tuner cannot serve; facts is the run's configuration."""
+
+
+@dataclass(frozen=True)
+class FixedNoise(Tuner):
+    """Keeps the noise the user gave: the same for every input, as in Cohen et al. (2019)."""
+
+    name = "fixed"
+    reads_input = False
+
+    def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
+        return start
+
+
 class Smoother(nn.Module):
     """The classifier that answers what the base classifier most often answers under noise.
 
-    estimator: sequential (stops when the radii, or the radius within the tolerance, are decided), fixed (all the votes),
-    group_sequential, union, betting or randomized. rivals: "rest" bounds the class alone, "runner_up" its strongest rival
-    too. shared_noise: all inputs see the same draws; each certificate is as sure, but they are no longer independent.
+    estimator: sequential (stops when the radii, or the radius within its tolerance, are decided), fixed (all the votes),
+    group_sequential, union, betting or randomized, with parameters ("sequential:rivals=runner_up" bounds the strongest rival
+    too), or an Estimator. shared_noise: all inputs see the same draws; each certificate is as sure, but they are no longer independent.
     workers: blocks in flight at once, on the CPU each on one thread, by default as many as torch has threads; give 1 for a
     callable that must not be called twice at once. No number depends on it. block: noisy copies per call of the network, by
     default 200, and fewer for large inputs (10 at 3 × 224 × 224). memory: keeps what was promised, for noise that is chosen
@@ -92,12 +120,10 @@ class Smoother(nn.Module):
         norm: float = 2,
         *,
         select: int = 100,
-        estimate: int = 100_000,
-        alpha: float = 0.001,
-        estimator: str = "sequential",
+        estimate: int = Plan.trials,
+        alpha: float = Plan.alpha,
+        estimator: str | Estimator = Plan.estimator,
         radii: Sequence[float] = (),
-        tolerance: float = 0.02,
-        rivals: Rivals = "rest",
         seed: int = 0,
         block: int | None = None,
         tuner: Tuner | None = None,
@@ -128,11 +154,13 @@ class Smoother(nn.Module):
             raise SettingError(f"seed={seed} must not be negative")
         # Without a block the first input decides; see suit.
         self.block = block
-        self.plan = Plan(estimator, estimate, alpha, tuple(sorted(radii)), tolerance, rivals, block or Plan.block)
-        if rivals == "runner_up":
+        spec = str(estimator_named(estimator))
+        self.plan = Plan(spec, estimate, alpha, tuple(sorted(radii)), block or Plan.block)
+        self.estimator = estimator_of(self.plan)
+        if self.estimator.bounds_rivals:
             proved_radius(noise.law, norm, 1, Bound(0.9, alpha, 1, 0.05))  # refuses a law without such a theorem
         self.model, self.noise, self.norm = as_classifier(model), noise, float(norm)
-        self.select, self.seed, self.tuner = select, seed, tuner or Fixed()
+        self.select, self.seed, self.tuner = select, seed, tuner or FixedNoise()
         self.device, self.forward_draws, self.given_identity = torch.device(device), forward_draws, identity
         self.to(self.device)
         own = torch.get_num_threads() if self.device.type == "cpu" else 1
@@ -304,7 +332,7 @@ class Smoother(nn.Module):
 
     def uniform_for(self, index: int) -> float:
         """The one random number of randomized Clopper–Pearson, keyed by the input; 1 for every other estimator."""
-        if self.plan.estimator != Randomized.name:
+        if not self.estimator.randomized:
             return 1.0
         return float(draws_for(self.seed, index, Stage.RANDOMIZE, 0, dtype=torch.float64).uniform((1,)))
 
@@ -313,11 +341,11 @@ class Smoother(nn.Module):
         item: _Item,
         stage: Stage,
         looks: IntArray,
-        settled: Callable[[Votes], bool] | None = None,
+        stops: Callable[[Votes], bool] | None = None,
         then: Callable[[Count], Count | None] | None = None,
     ) -> Count:
         place = item.noise.placer(item.x.to(self.device))
-        decided = settled or (lambda votes: False)
+        decided = stops or (lambda votes: False)
         return Count(item.index, stage, place, item.noise, tuple(item.x.shape), looks, self.plan.block, decided, then)
 
     def _selection(self, item: _Item) -> Count:
@@ -328,12 +356,12 @@ class Smoother(nn.Module):
         """The count that bounds the class which the selection chose."""
         item.counts[Stage.SELECT] = selection
         label = item.leader
-        target = Target(item.noise.law, self.norm, item.x.numel(), float(item.noise.scale.min()))
-        judge = estimator_for(self.plan, target, uniform=self.uniform_for(item.index))
-        settled = partial(judge.settled, label=label)
-        return self._count(item, Stage.ESTIMATE, self.plan.looks, settled, then=partial(self._echo, item, judge))
+        target = RadiusTarget(item.noise.law, self.norm, item.x.numel(), float(item.noise.scale.min()))
+        judge = self.estimator.judge(self.plan, target, self.uniform_for(item.index))
+        stops = partial(judge.stops, label=label)
+        return self._count(item, Stage.ESTIMATE, self.plan.looks, stops, then=partial(self._echo, item, judge))
 
-    def _echo(self, item: _Item, judge: Estimator, estimation: Count) -> Count | None:
+    def _echo(self, item: _Item, judge: Judge, estimation: Count) -> Count | None:
         """The count that tells whether references get the same label, unless there is none or nobody to ask."""
         item.counts[Stage.ESTIMATE] = estimation
         bound = judge.bound(estimation.votes(), item.leader)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from smoothcert.records import Record
+from smoothcert.records.record import Record
 from smoothcert.store import SqliteStore
 from smoothcert.store.pictures import picture_of
 from smoothcert.testing.records import RECORD
@@ -68,8 +68,6 @@ def write_run(tmp_path: Path) -> Callable[..., Path]:
             "trials": 1000,
             "estimator": "fixed",
             "radii": [],
-            "tolerance": 0.02,
-            "rivals": "rest",
             "block": 200,
             "select": 100,
             "shared_noise": False,

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from smoothcert.errors import StoreError
-from smoothcert.findings import Finding
 from smoothcert.maths import FloatArray
-from smoothcert.records import Record
+from smoothcert.records.findings import Finding
+from smoothcert.records.record import Record
 from smoothcert.store import STORES, InMemoryStore, ResultStore, SqliteStore
 from smoothcert.store.base import Row
 from smoothcert.store.pictures import Picture

@@ -16,7 +16,7 @@ from smoothcert.data import ArrayDataset
 from smoothcert.errors import ModelError, RunError, SettingError
 from smoothcert.laws import law_named
 from smoothcert.noise import Noise
-from smoothcert.records import Record
+from smoothcert.records.record import Record
 from smoothcert.seeds import Stage
 from smoothcert.smoother import Smoother
 from smoothcert.store import open_run

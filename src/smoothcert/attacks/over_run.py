@@ -12,12 +12,12 @@ import smoothcert
 from smoothcert.attacks.check import Effort, check
 from smoothcert.data.base import Dataset
 from smoothcert.errors import RunError
-from smoothcert.findings import Finding
 from smoothcert.maths.projections import check_projectable
-from smoothcert.memory import Memory
-from smoothcert.records import certificate_of
+from smoothcert.memory.memory import Memory
+from smoothcert.memory.of_run import check_memory, memory_of
+from smoothcert.records.findings import Finding
+from smoothcert.records.record import certificate_of
 from smoothcert.run import check_same
-from smoothcert.settling import check_memory, memory_of
 from smoothcert.smoother import Smoother
 from smoothcert.store import Place, directory_of, open_run
 

@@ -17,7 +17,7 @@ from smoothcert.errors import InputError, ModelError, SettingError
 from smoothcert.maths import FloatArray
 from smoothcert.maths.geometry import p_norm
 from smoothcert.maths.projections import check_projectable, project, snap, to_boundary
-from smoothcert.memory import Memory
+from smoothcert.memory.memory import Memory
 from smoothcert.noise import Noise, nearest_on_grid
 from smoothcert.polling import in_blocks
 from smoothcert.seeds import Stage, draws_for, entropy_for, generator_for

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from smoothcert.data.base import Dataset
     from smoothcert.maths import FloatArray
-    from smoothcert.memory import Memory
+    from smoothcert.memory.memory import Memory
     from smoothcert.noise import Noise
     from smoothcert.smoother import Smoother
     from smoothcert.store import Place
@@ -142,8 +142,6 @@ def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = No
         alpha=votes.alpha,
         estimator=votes.estimator,
         radii=votes.radii,
-        tolerance=votes.tolerance,
-        rivals=votes.rivals,
         seed=votes.seed,
         block=votes.block,
         workers=votes.workers,

@@ -51,8 +51,6 @@ def command(
     alpha: o.Alpha = None,
     estimator: o.Estimator = None,
     radii: o.Radii = None,
-    tolerance: o.Tolerance = None,
-    rivals: o.Rivals = None,
     seed: o.Seed = None,
     block: o.Block = None,
     rows: o.Rows = None,

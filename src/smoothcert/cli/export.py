@@ -16,7 +16,7 @@ from smoothcert.errors import SettingError, look_up
 from smoothcert.files import write_atomically
 
 if TYPE_CHECKING:
-    from smoothcert.records import Record
+    from smoothcert.records.record import Record
 
 NAME = "export"
 EXAMPLE = "smoothcert export runs/a --format cohen --out a.tsv"

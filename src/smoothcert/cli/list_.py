@@ -22,8 +22,9 @@ KINDS = {
     "laws": ("smoothcert.laws:REGISTRY", "--noise"),
     "methods": ("smoothcert.tuners:REGISTRY", "--method"),
     "recipes": ("smoothcert.training:REGISTRY", "train --recipe"),
-    "attacks": ("smoothcert.attacks:REGISTRY", "attack --attack"),
+    "estimators": ("smoothcert.estimators:REGISTRY", "--estimator"),
     "stores": ("smoothcert.store:REGISTRY", "--out"),
+    "attacks": ("smoothcert.attacks:REGISTRY", "attack --attack"),
     "models": ("smoothcert.models:MODELS", "--model"),
     "data": ("smoothcert.data:DATASETS", "--data"),
 }

@@ -154,8 +154,8 @@ Alpha = Annotated[
 Estimator = Annotated[
     str | None,
     typer.Option(
-        help="sequential (stops when it has seen enough), fixed, group_sequential, union, betting or randomized. "
-        "[default: sequential]",
+        help="sequential (stops when it has seen enough), fixed, group_sequential, union, betting or randomized, with parameters, "
+        "such as sequential:tolerance=0.05,rivals=runner_up. [default: sequential]",
         rich_help_panel=VOTES,
     ),
 ]
@@ -164,19 +164,6 @@ Radii = Annotated[
     typer.Option(
         help="The radii you will ask about, comma-separated: votes stop when these are decided. [default: none, the whole radius]",
         rich_help_panel=VOTES,
-    ),
-]
-Tolerance = Annotated[
-    float | None,
-    typer.Option(
-        help="Without radii: stop when the radius could grow by no more than this share. [default: 0.02]",
-        rich_help_panel=VOTES,
-    ),
-]
-Rivals = Annotated[
-    str | None,
-    typer.Option(
-        help="rest: bound the class alone; runner_up: its strongest rival too. [default: rest]", rich_help_panel=VOTES
     ),
 ]
 Workers = Annotated[
@@ -275,8 +262,6 @@ PATHS = {
                 "alpha",
                 "estimator",
                 "radii",
-                "tolerance",
-                "rivals",
                 "block",
                 "rows",
                 "memory",

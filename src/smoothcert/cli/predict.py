@@ -16,7 +16,7 @@ from smoothcert.errors import SettingError
 
 if TYPE_CHECKING:
     from smoothcert.data.base import Dataset
-    from smoothcert.memory import Memory
+    from smoothcert.memory.memory import Memory
     from smoothcert.smoother import Smoother
 
 NAME = "predict"
@@ -96,8 +96,8 @@ def command(
 
 
 def _memory(place: str, dataset: Dataset) -> Memory:
-    from smoothcert.memory import Memory
-    from smoothcert.settling import keeper_at
+    from smoothcert.memory.memory import Memory
+    from smoothcert.memory.of_run import keeper_at
 
     return Memory.open(keeper_at(place), dim=math.prod(dataset.shape), create=False)
 

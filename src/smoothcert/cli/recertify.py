@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from smoothcert.cli.console import errors
-from smoothcert.cli.options import Estimator, Radii, Rivals, Run, Tolerance, numbers
+from smoothcert.cli.options import Estimator, Radii, Run, numbers
 from smoothcert.errors import SettingError
 
 NAME = "recertify"
@@ -20,12 +20,10 @@ def command(
     alpha: Annotated[float | None, typer.Option(help="Another probability of error.")] = None,
     estimator: Estimator = None,
     radii: Radii = None,
-    tolerance: Tolerance = None,
-    rivals: Rivals = None,
 ) -> None:
     """Certify again from the raw counts of a run: another alpha, another bound, another grid.
 
-    Refuses what the stored votes cannot prove. Decide on alpha, radii and rivals before you look at results: chosen
+    Refuses what the stored votes cannot prove. Decide on alpha, radii and estimator before you look at results: chosen
     afterwards, alpha is no probability of error any more. --radii none asks for the whole radius.
     """
     from smoothcert.recertify import recertify
@@ -34,11 +32,9 @@ def command(
         "alpha": alpha,
         "estimator": estimator,
         "radii": None if radii is None else () if radii == "none" else tuple(sorted(numbers(radii, "--radii"))),
-        "tolerance": tolerance,
-        "rivals": rivals,
     }
     changes = {name: value for name, value in given.items() if value is not None}
     if not changes:
-        raise SettingError("nothing to change; give --alpha, --estimator, --radii, --tolerance or --rivals")
+        raise SettingError("nothing to change; give --alpha, --estimator or --radii")
     number = recertify(run, out, changes)
     errors.print(f"{number} records judged again in {out}; compare with: smoothcert report {run} {out}")

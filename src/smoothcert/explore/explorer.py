@@ -20,10 +20,10 @@ from smoothcert.explore.directions import Axes, axes_of
 from smoothcert.explore.slices import SIZE, Asked, described, landscape
 from smoothcert.explore.specimen import Specimen
 from smoothcert.maths import FloatArray
-from smoothcert.memory import Memory
+from smoothcert.memory.memory import Memory
+from smoothcert.memory.of_run import check_memory, memory_of
 from smoothcert.report.runs import read_runs
 from smoothcert.run import check_same, describe
-from smoothcert.settling import check_memory, memory_of
 from smoothcert.smoother import Smoother
 from smoothcert.store import Place, check_filled, open_run
 

@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smoothcert.bounds import leads
 from smoothcert.errors import InputError
+from smoothcert.estimators.bounds import leads
 from smoothcert.laws import law_named
 from smoothcert.maths import FloatArray
 from smoothcert.noise import Noise
 from smoothcert.polling import Count, make_fixed
-from smoothcert.records import Arrays, Record, region_of, value_of
+from smoothcert.records.record import Arrays, Record, region_of, value_of
 from smoothcert.seeds import Stage, draws_for
 from smoothcert.smoother import Smoother
 

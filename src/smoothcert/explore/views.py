@@ -14,7 +14,7 @@ from smoothcert.explore.slices import VOTES, ZOOMS
 from smoothcert.explore.specimen import Answer, Specimen
 from smoothcert.maths import FloatArray
 from smoothcert.maths.geometry import p_norm, round_down
-from smoothcert.records import Record
+from smoothcert.records.record import Record
 from smoothcert.report.fairness import MEANING
 from smoothcert.report.page import digits_of, line_of, run_of
 from smoothcert.report.pictures import scale_map, uri

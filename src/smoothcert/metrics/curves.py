@@ -10,7 +10,7 @@ import numpy as np
 
 from smoothcert.maths import FloatArray
 from smoothcert.maths.geometry import exact_mean
-from smoothcert.records import Record
+from smoothcert.records.record import Record
 
 ECHOING = 0.5  # a share of the votes on other inputs
 

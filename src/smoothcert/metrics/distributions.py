@@ -8,7 +8,7 @@ import numpy as np
 
 from smoothcert.certificates import Soundness
 from smoothcert.maths import FloatArray
-from smoothcert.records import Record
+from smoothcert.records.record import Record
 
 ALIKE = 1e-6  # values that differ by no more than this share of the largest are one value to the eye
 

@@ -15,7 +15,7 @@ from smoothcert.errors import SettingError
 from smoothcert.maths import FloatArray
 from smoothcert.maths.geometry import decimal_of, exact_mean, round_down
 from smoothcert.metrics.curves import certified_accuracy, counts
-from smoothcert.records import Record
+from smoothcert.records.record import Record
 
 
 @dataclass(frozen=True)

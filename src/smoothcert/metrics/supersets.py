@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from smoothcert.metrics.curves import counts
-from smoothcert.records import Arrays, Record, region_of
+from smoothcert.records.record import Arrays, Record, region_of
 from smoothcert.regions import Region
 
 

@@ -18,7 +18,7 @@ from smoothcert.maths import FloatArray
 from smoothcert.metrics import distributions
 from smoothcert.metrics.bands import CONFIDENCE, accuracy_band
 from smoothcert.metrics.curves import certified_accuracy, counts, echoes, votes_of
-from smoothcert.records import Record
+from smoothcert.records.record import Record
 from smoothcert.report.runs import Line
 
 # Okabe and Ito (2008).

@@ -18,7 +18,7 @@ from smoothcert.maths.geometry import percent_down, round_down
 from smoothcert.metrics import distributions
 from smoothcert.metrics.bands import CONFIDENCE, accuracy_band
 from smoothcert.metrics.curves import certified_accuracy, votes_of
-from smoothcert.records import Record
+from smoothcert.records.record import Record
 from smoothcert.report.fairness import MEANING, unfair
 from smoothcert.report.figures import COLOURS, hollow, with_proxy
 from smoothcert.report.pictures import pictures_of

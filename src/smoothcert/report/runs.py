@@ -9,7 +9,7 @@ from typing import Any
 
 from smoothcert.certificates import Soundness, weakest
 from smoothcert.errors import RunError
-from smoothcert.records import Record
+from smoothcert.records.record import Record
 from smoothcert.store import Place, directory_of, open_run
 
 

@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 
 from smoothcert.errors import StoreError
-from smoothcert.findings import Finding
 from smoothcert.maths import FloatArray
-from smoothcert.promises import Promise
-from smoothcert.records import Record
+from smoothcert.records.findings import Finding
+from smoothcert.records.promise import Promise
+from smoothcert.records.record import Record
 from smoothcert.registry import Plugin
 from smoothcert.store.pictures import Picture
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from smoothcert.certificates import Soundness
 from smoothcert.errors import DataError, SettingError, look_up
 from smoothcert.laws import law_named
-from smoothcert.records import Record
+from smoothcert.records.record import Record
 from smoothcert.store import Place, check_free, new_run
 
 COLUMNS = ("idx", "label", "predict", "radius", "correct", "time")

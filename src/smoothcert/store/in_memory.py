@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from smoothcert.errors import StoreError
-from smoothcert.findings import Finding
 from smoothcert.maths import FloatArray
-from smoothcert.records import Record
+from smoothcert.records.findings import Finding
+from smoothcert.records.record import Record
 from smoothcert.registry import setting
 from smoothcert.store.base import ResultStore, Row
 from smoothcert.store.pictures import Picture

@@ -15,12 +15,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from smoothcert.errors import RunError, StoreError
-from smoothcert.findings import Finding
 from smoothcert.maths import FloatArray
-from smoothcert.records import Record
+from smoothcert.records.findings import Finding
+from smoothcert.records.record import Record
 from smoothcert.registry import setting
 from smoothcert.store.base import Keeper, ResultStore, Row
-from smoothcert.store.memory_file import MemoryFile
+from smoothcert.store.keeper import MemoryFile
 from smoothcert.store.pictures import Picture
 
 RESULTS = "results.sqlite"

@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from smoothcert.certificates import Soundness
-from smoothcert.findings import Attempt, Finding
-from smoothcert.records import Record
+from smoothcert.records.findings import Attempt, Finding
+from smoothcert.records.record import Record
 from smoothcert.store import InMemoryStore, ResultStore
 from smoothcert.store.pictures import Picture
 from smoothcert.testing.records import RECORD

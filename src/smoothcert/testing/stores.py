@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from smoothcert.bounds import Bound
 from smoothcert.certificates import Certificate, Soundness
 from smoothcert.errors import StoreError
+from smoothcert.estimators.bounds import Bound
 from smoothcert.maths import FloatArray
-from smoothcert.memory import Memory
-from smoothcert.records import Record
+from smoothcert.memory.memory import Memory
+from smoothcert.records.record import Record
 from smoothcert.regions import Region
 from smoothcert.store import REGISTRY, InMemoryStore
 from smoothcert.store.pictures import Picture

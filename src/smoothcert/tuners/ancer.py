@@ -15,7 +15,7 @@ from smoothcert.echo import BOUND, HELP, NUMBER, VOTES
 from smoothcert.maths.intervals import lower_bound
 from smoothcert.noise import Noise
 from smoothcert.registry import setting
-from smoothcert.tuners.base import Tuner
+from smoothcert.smoother import Tuner
 from smoothcert.tuners.data_dependent import DataDependent
 from smoothcert.tuners.echo import Quiet
 from smoothcert.tuners.subject import Mirrored, Phase, Subject, rivals_of, tuned

@@ -13,7 +13,7 @@ from smoothcert.echo import BOUND, HELP
 from smoothcert.noise import Noise
 from smoothcert.polling import tally
 from smoothcert.registry import setting
-from smoothcert.tuners.base import Tuner
+from smoothcert.smoother import Tuner
 from smoothcert.tuners.echo import Quiet
 from smoothcert.tuners.subject import Phase, Subject, tuned
 

@@ -13,10 +13,10 @@ from torch import Tensor
 from smoothcert.errors import RunError, SettingError
 from smoothcert.laws import law_named
 from smoothcert.noise import Noise
-from smoothcert.records import value_of
+from smoothcert.records.record import value_of
 from smoothcert.registry import setting
+from smoothcert.smoother import Tuner
 from smoothcert.store import ResultStore, open_run
-from smoothcert.tuners.base import Tuner
 from smoothcert.tuners.hill_climb import Separate
 
 if TYPE_CHECKING:

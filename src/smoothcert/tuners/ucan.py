@@ -17,7 +17,7 @@ from smoothcert.errors import InputError, SettingError, WeightsError
 from smoothcert.models.weights import load_weights, read_metadata, read_state, save_weights
 from smoothcert.noise import Noise
 from smoothcert.registry import setting
-from smoothcert.tuners.base import Tuner
+from smoothcert.smoother import Tuner
 from smoothcert.tuners.generators import DATASET, PER_INPUT, Design, Generator
 from smoothcert.tuners.maps import Maps
 
