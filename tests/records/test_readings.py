@@ -13,6 +13,7 @@ from smoothcert.data import ArrayDataset
 from smoothcert.estimators.bounds import Bound
 from smoothcert.laws import law_named
 from smoothcert.radius.theorems import proved_radius
+from smoothcert.records import readings
 from smoothcert.records.readings import Estimates, reread, upper_radii
 from smoothcert.store import open_run
 
