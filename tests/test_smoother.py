@@ -262,8 +262,8 @@ class TestSmoother:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"alpha": 0.0}, "alpha=0.0 must lie strictly between"),
-            ({"alpha": 0.5}, "alpha=0.5 must lie"),
+            ({"alpha": 0.0}, "alpha must be a finite number above 0"),
+            ({"alpha": 0.5}, "alpha must be a finite number above 0 and below 0.5"),
             ({"alpha": float("nan")}, "alpha=nan"),
             ({"estimate": 9}, "can certify nothing at alpha=0.001"),
             ({"select": 0}, "select=0 must be at least 1"),
