@@ -24,7 +24,7 @@ from smoothcert import data
 from smoothcert.models import load_model
 from smoothcert.noise import Noise
 from smoothcert.smoother import Batch, Smoother
-from smoothcert.store import SqliteStore, open_run
+from smoothcert.store import ResultStore, open_run
 from smoothcert.tuners import TUNERS
 
 # Under much more noise than it was trained with a network answers one class whatever it is shown, and inputs of that class
@@ -63,7 +63,7 @@ def compare(runs: list[str]) -> None:
         )
 
 
-def mean_scale(scale: float | str, store: SqliteStore) -> float:
+def mean_scale(scale: float | str, store: ResultStore) -> float:
     """The geometric mean over the coordinates: the scale of isotropic noise of the same volume."""
     return scale if isinstance(scale, float) else float(np.exp(np.log(store.get(scale)).mean()))
 

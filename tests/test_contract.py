@@ -10,49 +10,28 @@ import pytest
 import smoothcert
 
 ROOT = Path(smoothcert.__file__).parent
-# The order of the walk: a module may import from its own group and from groups before it.
+# The order of the walk: a module or room may import from itself and from those before it.
 ORDER = [
-    ["errors", "files", "maths"],
-    ["registry"],
-    ["sections"],
-    ["identity"],
-    ["laws"],
-    ["bracket"],
-    ["tables"],
-    ["votes"],
-    ["bounds"],
-    ["radius"],
-    ["estimators"],
-    ["regions"],
-    ["certificates"],
-    ["promises"],
-    ["records", "findings"],
-    ["store"],
-    ["shelf"],
-    ["memory"],
-    ["settling"],
-    ["recertify", "ways", "facts"],
-    ["metrics"],
-    ["report"],
-    ["data"],
-    ["seeds"],
-    ["noise"],
-    ["models"],
-    ["polling"],
-    ["probing"],
-    ["echo"],
-    ["tuners", "smoother"],  # a tuner is handed the smoother; the smoother knows the base and the fixed tuner
-    ["training"],
-    ["run"],
-    ["attacks"],
-    ["testing"],
-    ["explore"],
-    ["search"],
-    ["config"],
-    ["cli"],
+    *(
+        "errors",
+        "files",
+        "maths",
+        "registry",
+        "sections",
+        "plan",
+        "identity",
+        "laws",
+        "votes",
+        "estimators",
+        "radius",
+        "regions",
+    ),
+    *("certificates", "records", "store", "memory", "metrics", "recertify", "report", "data"),  # all without torch
+    *("seeds", "noise", "models", "polling", "probing", "echo", "smoother", "tuners", "training"),
+    *("run", "attacks", "explore", "search", "config", "testing", "cli"),
 ]
-WITHOUT_TORCH = {name for group in ORDER[: ORDER.index(["seeds"])] for name in group} | {"config"}
-RANK = {name: rank for rank, group in enumerate(ORDER) for name in group}
+WITHOUT_TORCH = {*ORDER[: ORDER.index("seeds")], "config"}
+RANK = {name: rank for rank, name in enumerate(ORDER)}
 
 
 def modules() -> list[tuple[str, Path]]:

@@ -16,9 +16,9 @@ from smoothcert.attacks.over_run import attack_run
 from smoothcert.attacks.verdict import broken, declared, judge
 from smoothcert.attacks.victim import Victim
 from smoothcert.data import ArrayDataset
-from smoothcert.findings import Attempt, Finding, allowance, risk, worst_of
 from smoothcert.maths.sequential import crossing_probability, looks
 from smoothcert.polling import Pollster
+from smoothcert.records.findings import Attempt, Finding, allowance, risk, worst_of
 from smoothcert.report.attacks import attack_summary
 from smoothcert.seeds import Stage
 from smoothcert.testing.problems import HalfSpace

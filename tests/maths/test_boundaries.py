@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smoothcert.errors import SettingError
-from smoothcert.maths.boundaries import Boundary, BoundaryCache, boundary, decide, nested
+from smoothcert.estimators.boundary_cache import BoundaryCache
+from smoothcert.maths.boundaries import Boundary, boundary, decide, nested
 from smoothcert.maths.sequential import crossing_probability, late_spending, looks
 
 PROBABILITIES = (0.55, 0.7, 0.9, 0.99, 0.999)

@@ -12,7 +12,7 @@ from smoothcert.certificates import Soundness
 from smoothcert.errors import SettingError
 from smoothcert.metrics.curves import average_certified_radius, certified_accuracy
 from smoothcert.metrics.score import average_of_top, envelope, robustness_score
-from smoothcert.records import Record
+from smoothcert.records.record import Record
 from smoothcert.testing.records import RECORD
 
 

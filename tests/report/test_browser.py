@@ -278,3 +278,18 @@ def test_poor_runs_still_give_a_clear_page(
         assert "No pictures" in text
     if kind == "abstentions":
         assert "Nothing is certified in these runs." in text
+
+
+@pytest.mark.parametrize("width", [1100, 1400])
+def test_a_table_of_seven_runs_is_not_cut_off(
+    opened: Callable[..., Any], some: Make, write_run: Make, tmp_path: Path, width: int
+) -> None:
+    names = [
+        f"{method}_sigma_0.{k}5_memory" for k, method in enumerate(["fixed", "ancer", "data_dependent"] * 2 + ["x"])
+    ]
+    page = opened(written([write_run(name, some(40)) for name in names], tmp_path), {"width": width, "height": 900})
+    sizes = page.evaluate("[...document.querySelectorAll('.scroll')].map(one => [one.scrollWidth, one.clientWidth])")
+    assert len(sizes) > 3
+    assert all(needed <= given for needed, given in sizes), sizes
+    header = page.evaluate("[...document.querySelectorAll('#tables table')[0].rows[0].cells].map(one => one.innerText)")
+    assert header == ["run", *names]

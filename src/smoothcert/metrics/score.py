@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
 
 import numpy as np
 
 from smoothcert.certificates import Soundness, weakest
 from smoothcert.errors import SettingError
 from smoothcert.maths import FloatArray
-from smoothcert.maths.geometry import round_down
+from smoothcert.maths.geometry import decimal_of, exact_mean, round_down
 from smoothcert.metrics.curves import certified_accuracy, counts
-from smoothcert.records import Record
+from smoothcert.records.record import Record
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,8 @@ def robustness_score(runs: Sequence[Sequence[Record]], largest: float) -> Score:
     if not 0.0 < largest < math.inf:
         raise SettingError(f"largest={largest} must be a finite radius above 0: the score is an integral up to it")
     falls = {record.radius for records in runs for record in records if 0.0 < record.radius < largest}
-    ends = np.array([*sorted(falls), largest])
-    value = math.fsum(envelope(runs, ends.tolist()) * np.diff(ends, prepend=0.0))
+    ends = [*sorted(falls), largest]
+    value = _integral(envelope(runs, ends), ends, max(map(len, runs)))
     labels = weakest(record.soundness for records in runs for record in records)
     return Score(value, float(largest), len(runs), runs[0][0].norm, labels)
 
@@ -69,7 +71,17 @@ def average_of_top(records: Sequence[Record], share: float) -> float:
         return math.nan
     radii = sorted((record.radius if counts(record) else 0.0 for record in records), reverse=True)
     number = math.ceil(share * len(radii) - 1e-9)  # 0.7 · 10 is a little more than 7 in floating point
-    return math.fsum(radii[: max(number, 1)]) / max(number, 1)
+    return exact_mean(radii[: max(number, 1)])
+
+
+def _integral(shares: FloatArray, ends: Sequence[float], inputs: int) -> float:
+    """Of shares k/n, n at most ``inputs``, each up to its end: in exact terms, rounded once."""
+    with localcontext(prec=60):
+        total, before = Decimal(), Decimal()
+        for share, end in zip(shares.tolist(), map(decimal_of, ends), strict=True):
+            count, of = Fraction(share).limit_denominator(inputs).as_integer_ratio()
+            total, before = total + (end - before) * count / of, end
+        return float(total)
 
 
 def _check(runs: Sequence[Sequence[Record]]) -> None:

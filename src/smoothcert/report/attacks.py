@@ -10,8 +10,8 @@ import matplotlib
 from rich.table import Table
 
 from smoothcert.certificates import Soundness
-from smoothcert.findings import Finding, allowance, risk
 from smoothcert.maths.geometry import round_down
+from smoothcert.records.findings import Finding, allowance, risk
 from smoothcert.report.figures import COLOURS, STYLE, STYLES, figure_of
 
 CLAIMS = (Soundness.GLOBAL, Soundness.MEMORY)  # labels that speak of the deployed predictor
