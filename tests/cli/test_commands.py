@@ -314,7 +314,7 @@ class TestMistakes:
         ("arguments", "message"),
         [
             (("--sigma", 0), "sigma=0.0 must be a finite number above 0"),
-            (("--sigma", 0.25, "--alpha", 0.7), "alpha=0.7 must lie strictly between 0 and 0.5"),
+            (("--sigma", 0.25, "--alpha", 0.7), "alpha must be a finite number above 0 and below 0.5"),
             (("--sigma", 0.25, "-n", 5), "5 votes can certify nothing at alpha=0.001"),
             (("--sigma", 0.25, "--noise", "gausian"), "unknown law 'gausian'; did you mean 'gaussian'?"),
             (("--sigma", 0.25, "--data", "digitz"), "did you mean 'digits'?"),

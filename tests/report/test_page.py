@@ -246,7 +246,7 @@ class TestUnfair:
             (
                 {},
                 {"estimator": "sequential:rivals=runner_up"},
-                "different estimator (sequential: a; sequential:rivals=runner_up: b)",
+                "different estimator (fixed: a; sequential:rivals=runner_up: b)",
             ),
             ({}, {"select": 10}, "different select (100: a; 10: b)"),
             ({}, {"shared_noise": True}, "different shared noise (false: a; true: b)"),

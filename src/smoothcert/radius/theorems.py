@@ -33,6 +33,7 @@ def proved_radius(law: Law, norm: float, dim: int, bound: Bound) -> ProvedRadius
     A rule proved in norm a also certifies l_p: for p < a with the same radius, for p > a divided by d^(1/a - 1/p). Where
     no rule is tight in the norm, a table of the best numerical bound is looked up too (built once, kept on disk).
 
+    >>> import math
     >>> from smoothcert.laws import law_named
     >>> bound = Bound(lower=0.9, alpha=0.001, trials=1000)
     >>> proved_radius(law_named("gaussian"), 2, 3072, bound).value

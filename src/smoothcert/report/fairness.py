@@ -113,7 +113,8 @@ def _in_words(name: str, value: Any) -> str:
     """A fact as a newcomer reads it: fingerprints cut short, no radii as all of them."""
     if name == "voted":
         plan = plan_of(value)
-        return f"{estimator_named(plan.estimator).rule(plan)}, by {plan.estimator} at alpha {written(plan.alpha)}"
+        estimator = estimator_named(plan.estimator)
+        return f"{estimator.rule(plan)}, by {estimator.title} at alpha {written(plan.alpha)}"
     if isinstance(value, list):
         return ", ".join(map(written, value)) or "all"
     return str(value)[:12] if name == "model" else written(value)
