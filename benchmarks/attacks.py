@@ -28,8 +28,8 @@ from torch import nn
 import smoothcert as sc
 from smoothcert import data
 from smoothcert.data.base import Dataset
-from smoothcert.findings import Finding
 from smoothcert.models import load_model
+from smoothcert.records.findings import Finding
 from smoothcert.report.attacks import attack_summary
 
 TABLE_6 = ("random", "procedural", "projected_gradient", "wasserstein", "square", "decision")

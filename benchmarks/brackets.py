@@ -10,8 +10,8 @@ import argparse
 import math
 import time
 
-from smoothcert.bracket import Engines, brackets
 from smoothcert.laws import law_named
+from smoothcert.radius.bracket import Engines, brackets
 from smoothcert.testing.laws import EXAMPLES
 
 NORMS = (0.5, 1.0, 1.5, 2.0, 3.0, math.inf)

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from smoothcert.bounds import Bound
 from smoothcert.certificates import Certificate, Soundness
 from smoothcert.data.cifar10 import load_cifar10
-from smoothcert.memory import Memory
+from smoothcert.estimators.bounds import Bound
+from smoothcert.memory.memory import Memory
 from smoothcert.regions import Region
 
 SHAPES = {"ball": (2.0, 1.0), "ellipsoid": (2.0, 1.0), "cross-polytope": (1.0, 2.0), "box": (math.inf, 0.03)}

@@ -20,22 +20,23 @@ from dataclasses import replace
 
 import numpy as np
 
-from smoothcert.bounds import Bound
-from smoothcert.estimators import Estimator, Plan, Target, estimator_for
+from smoothcert.estimators import Judge, Plan, estimator_of
+from smoothcert.estimators.bounds import Bound
 from smoothcert.laws import law_named
-from smoothcert.records import Record
+from smoothcert.radius import RadiusTarget
+from smoothcert.records.record import Record
 from smoothcert.store import open_run
 from smoothcert.votes import Votes
 
 GRID = (0.25, 0.5, 0.75, 1.0)
 
 
-def replay(judge: Estimator, record: Record) -> tuple[Bound, int]:
+def replay(judge: Judge, record: Record) -> tuple[Bound, int]:
     """The bound at the look where the estimator would have stopped, and the votes cast by then."""
     counts, invalid = np.array([record.estimation]), np.array([record.estimation_invalid])
     for seen in range(1, counts.shape[1] + 1):
         votes = Votes(counts[:, :seen], invalid[:, :seen])
-        if seen == counts.shape[1] or judge.settled(votes, record.leader):
+        if seen == counts.shape[1] or judge.stops(votes, record.leader):
             return judge.bound(votes, record.leader), int(votes.trials[0, -1])
     raise AssertionError
 
@@ -45,8 +46,8 @@ def judged(records: list[Record], plan: Plan, dim: int) -> tuple[np.ndarray, np.
     radii, votes = [], []
     for record in records:
         assert isinstance(record.scale, float)
-        target = Target(law_named(record.law), record.norm, dim, record.scale)
-        bound, cast = replay(estimator_for(plan, target), record)
+        target = RadiusTarget(law_named(record.law), record.norm, dim, record.scale)
+        bound, cast = replay(estimator_of(plan).judge(plan, target), record)
         right = record.leader == record.truth and bound.lower > bound.rival
         radii.append(target.radius(bound.lower, bound.upper) if right else -1.0)
         votes.append(cast)
@@ -72,7 +73,7 @@ def report(run: str) -> None:
     ways["the grid is decided"] = (replace(fixed, estimator="sequential", radii=GRID), GRID)
     ways["the grid is decided, group-sequential"] = (replace(fixed, estimator="group_sequential", radii=GRID), GRID)
     every = tuple(np.linspace(0.05, 2.0, 40))
-    ways["the radius is known to 2 %"] = (replace(fixed, estimator="sequential", tolerance=0.02), every)
+    ways["the radius is known to 2 %"] = (replace(fixed, estimator="sequential:tolerance=0.02"), every)
     ways["the grid is decided, betting"] = (replace(fixed, estimator="betting", radii=GRID), GRID)
     ways["the grid is decided, union"] = (replace(fixed, estimator="union", radii=GRID), GRID)
     for name, (plan, radii) in ways.items():

@@ -26,7 +26,7 @@ from smoothcert.certificates import Certificate
 from smoothcert.data import load
 from smoothcert.data.base import Dataset
 from smoothcert.files import write_atomically
-from smoothcert.memory import Memory
+from smoothcert.memory.memory import Memory
 from smoothcert.noise import Noise
 from smoothcert.smoother import Batch, Smoother
 from smoothcert.training import TrainSettings, UcanSettings, new_model, train, train_jointly

@@ -15,7 +15,7 @@ import smoothcert as sc
 from smoothcert.data import ArrayDataset, Dataset
 from smoothcert.echo import NUMBER, POOL, VOTES, References, grey, mixed
 from smoothcert.polling import Mixed
-from smoothcert.records import Record
+from smoothcert.records.record import Record
 from smoothcert.run import record_poll
 from smoothcert.seeds import Stage, draws_for
 from smoothcert.smoother import Batch
@@ -97,7 +97,7 @@ class TestWhatItMeasures:
         smoother.refer_to(line)
         (poll,) = smoother.polls([Batch(torch.from_numpy(line.inputs([0])), [0])])
         certificate = smoother.conclude(poll)
-        with SqliteStore(tmp_path / "results.sqlite", create=True) as store:
+        with SqliteStore(tmp_path) as store:
             assert record_poll(smoother, poll, certificate, None, store).echo == poll.echo is not None
             settled = replace(certificate, label=1 - int(certificate.label or 0))
             assert record_poll(smoother, poll, settled, None, store).echo is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import os
 import subprocess
 import sys
 import threading
@@ -135,7 +136,11 @@ def test_equals_are_equal_and_processes_agree() -> None:
     code += "m = u.module_from_spec(s); sys.modules['tests_identity'] = m; s.loader.exec_module(m); " + wanted
     told = [
         subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
         ).stdout
         for seed in ("1", "2")
     ]

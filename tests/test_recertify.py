@@ -12,8 +12,8 @@ from smoothcert.data import ArrayDataset
 from smoothcert.errors import RunError, SettingError
 from smoothcert.estimators import Plan, check_votes
 from smoothcert.recertify import recertify
-from smoothcert.records import Record
-from smoothcert.store import RESULTS, SqliteStore, open_run
+from smoothcert.records.record import Record
+from smoothcert.store import SqliteStore, open_run
 from smoothcert.votes import Votes
 
 
@@ -33,7 +33,7 @@ def records(run: Path) -> list[Record]:
     "changes",
     [
         {"alpha": 0.01},
-        {"rivals": "runner_up"},
+        {"estimator": "sequential:rivals=runner_up"},
         {"estimator": "sequential", "radii": (0.05, 0.1)},
         {"estimator": "sequential", "radii": (0.05,)},
         {"estimator": "betting"},
@@ -138,8 +138,8 @@ class TestWhatTheLogCannotSupport:
 
 
 def test_an_empty_run_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    SqliteStore(tmp_path / "run" / RESULTS, create=True).close()
+    with SqliteStore(tmp_path / "run") as store:
+        store.describe({})
     with pytest.raises(RunError, match="holds no records yet"):
         recertify(tmp_path / "run", tmp_path / "new", {"alpha": 0.01})
     assert not (tmp_path / "new").exists()

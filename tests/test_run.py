@@ -15,8 +15,8 @@ from torch import nn
 
 import smoothcert as sc
 from smoothcert.data import ArrayDataset, Dataset
-from smoothcert.errors import RunError, SettingError, StoreError
-from smoothcert.records import Record
+from smoothcert.errors import ModelError, RunError, SettingError, StoreError
+from smoothcert.records.record import Record
 from smoothcert.store import RESULTS, SqliteStore, open_run
 from smoothcert.store.pictures import Picture
 
@@ -130,26 +130,27 @@ class TestRefusals:
         (tmp_path / "letters.txt").write_text("dear")
         with pytest.raises(RunError, match="is not empty and is not a run"):
             sc.certify_all(smoother(linear_model), dataset, tmp_path)
-        with pytest.raises(RunError, match="is not a run"):
-            open_run(tmp_path)
+        with pytest.raises(RunError, match="is not a run"), open_run(tmp_path):
+            pass
         assert [path.name for path in tmp_path.iterdir()] == ["letters.txt"]
 
     def test_a_file_of_something_else(self, linear_model: nn.Module, dataset: Dataset, tmp_path: Path) -> None:
         (tmp_path / RESULTS).write_bytes(b"not a database at all, but long enough to be one" * 10)
         with pytest.raises(StoreError, match="is not a file of results"):
             sc.certify_all(smoother(linear_model), dataset, tmp_path)
-        foreign = tmp_path / "foreign.sqlite"
-        with sqlite3.connect(foreign) as db:
+        (tmp_path / RESULTS).unlink()
+        with sqlite3.connect(tmp_path / RESULTS) as db:
             db.execute("CREATE TABLE recipes (cake TEXT)")
         db.close()
-        with pytest.raises(StoreError, match="database of something else"):
-            SqliteStore(foreign)
+        for use in (SqliteStore.facts, lambda store: store.describe({"a": 1})):
+            with pytest.raises(StoreError, match="database of something else"):
+                use(SqliteStore(tmp_path))
 
     def test_a_newer_format(self, tmp_path: Path) -> None:
-        with SqliteStore(tmp_path / "a.sqlite", create=True) as store:
+        with SqliteStore(tmp_path) as store:
             store.describe({"format": 99})
         with pytest.raises(StoreError, match="has format 99"):
-            SqliteStore(tmp_path / "a.sqlite")
+            SqliteStore(tmp_path).facts()
 
     def test_a_full_disk(
         self, linear_model: nn.Module, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -183,31 +184,31 @@ class TestRefusals:
             sc.certify_all(sc.Smoother(linear_model, noise), dataset, tmp_path / "run")
         assert not (tmp_path / "run").exists()
 
+    def test_labels_that_the_network_does_not_have(self, linear_model: nn.Module, tmp_path: Path) -> None:
+        data = ArrayDataset("many", np.zeros((3, 1, 28, 28), dtype=np.uint8), [3, 10, 4])
+        with pytest.raises(
+            ModelError, match=r"has 10 classes, 0 to 9, and 'many' has an input of class 10; .*--classes"
+        ):
+            sc.certify_all(smoother(linear_model), data, tmp_path / "run")
+        assert not (tmp_path / "run").exists()
+
+    def test_another_number_of_classes_is_said_before_the_votes(self, linear_model: nn.Module, tmp_path: Path) -> None:
+        data = ArrayDataset("two", np.zeros((3, 1, 28, 28), dtype=np.uint8), [0, 1, 0])
+        with pytest.warns(UserWarning, match="has 10 classes and 'two' 2; .* every accuracy is wrong"):
+            sc.certify_all(smoother(linear_model), data, tmp_path / "run")
+
     def test_an_empty_file_of_results_is_a_new_run(
         self, linear_model: nn.Module, dataset: Dataset, tmp_path: Path
     ) -> None:
         """What a kill leaves that came before the tables were made."""
         (tmp_path / RESULTS).touch()
-        with pytest.raises(StoreError, match="is empty"):
-            SqliteStore(tmp_path / RESULTS)
+        with pytest.raises(StoreError, match="is empty"), SqliteStore(tmp_path) as store:
+            store.facts()
         sc.certify_all(smoother(linear_model), dataset, tmp_path, indices=[0])
         assert len(bodies(tmp_path)) == 1
 
 
 class TestStore:
-    def test_it_is_crash_safe_by_its_settings(self, tmp_path: Path) -> None:
-        with SqliteStore(tmp_path / "a.sqlite", create=True) as store:
-            assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-            assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
-
-    def test_appending_twice_is_harmless(self, linear_model: nn.Module, dataset: Dataset, tmp_path: Path) -> None:
-        sc.certify_all(smoother(linear_model), dataset, tmp_path / "run", indices=[5])
-        [record] = records(tmp_path / "run")
-        with SqliteStore(tmp_path / "run" / RESULTS, create=True) as store:
-            store.append(record, 99.0)
-            assert list(store.records()) == [record]
-            assert store.seconds()[5] != 99.0
-
     def test_facts_are_kept(self, linear_model: nn.Module, dataset: Dataset, tmp_path: Path) -> None:
         sc.certify_all(smoother(linear_model), dataset, tmp_path / "run", indices=[5, 2], notes={"command": "by hand"})
         with open_run(tmp_path / "run") as store:

@@ -15,8 +15,7 @@ import smoothcert as sc
 from smoothcert.errors import InputError, ModelError, SettingError
 from smoothcert.noise import quantise
 from smoothcert.seeds import Stage, draws_for, generator_for
-from smoothcert.smoother import Batch
-from smoothcert.tuners.fixed import Fixed
+from smoothcert.smoother import Batch, FixedNoise
 
 GAUSSIAN = sc.Noise.isotropic("gaussian", sigma=0.5)
 
@@ -209,7 +208,7 @@ class TestSmoother:
         """A batch shares the time of its tuner evenly; on this clock only the tuner takes time, hours of it."""
         clock = [0.0]
 
-        class Slow(Fixed):
+        class Slow(FixedNoise):
             def choose(self, smoother: sc.Smoother, x: Tensor, start: sc.Noise, indices: Sequence[int]) -> sc.Noise:
                 clock[0] += 30_000.0
                 return start
@@ -263,8 +262,8 @@ class TestSmoother:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"alpha": 0.0}, "alpha=0.0 must lie strictly between"),
-            ({"alpha": 0.5}, "alpha=0.5 must lie"),
+            ({"alpha": 0.0}, "alpha must be a finite number above 0"),
+            ({"alpha": 0.5}, "alpha must be a finite number above 0 and below 0.5"),
             ({"alpha": float("nan")}, "alpha=nan"),
             ({"estimate": 9}, "can certify nothing at alpha=0.001"),
             ({"select": 0}, "select=0 must be at least 1"),

@@ -29,7 +29,8 @@ def test_the_wheel_certifies_outside_the_repository(tmp_path: Path) -> None:
     )
     [wheel] = tmp_path.glob("smoothcert-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {"smoothcert/py.typed", "smoothcert/data/digits.npz", "smoothcert/data/DIGITS.md"} <= names
+    data = {"digits.npz", "DIGITS.md", "imagenet.txt"}
+    assert {"smoothcert/py.typed", *(f"smoothcert/data/{name}" for name in data)} <= names
     page = {"template.html", "style.css", "components.js", "d3.min.js", "plot.min.js", "LICENSES.txt"}
     explorer = {"template.html", "explore.css", "explore.js"}
     assert {f"smoothcert/explore/page/{name}" for name in explorer} <= names

@@ -4,7 +4,7 @@ The walk of one input, one file per step:
 
 1. ``noise``         x becomes many noisy copies
 2. ``polling``       the classifier votes on them; ``votes`` counts
-3. ``bounds``        counts become a bound on the probability that the class wins
+3. ``estimators``    counts become a bound on the probability that the class wins
 4. ``radius``        a theorem turns the bound into a radius
 5. ``regions``       radius and scale make a region
 6. ``certificates``  the region, its label, and what it is worth
@@ -20,17 +20,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from smoothcert.attacks.check import attack
-    from smoothcert.bounds import Bound
-    from smoothcert.bracket import certified_radius
     from smoothcert.certificates import Certificate, Soundness
     from smoothcert.errors import SmoothcertError
-    from smoothcert.memory import Memory
+    from smoothcert.estimators.bounds import Bound
+    from smoothcert.memory.memory import Memory
     from smoothcert.noise import Noise
+    from smoothcert.radius.bracket import certified_radius
     from smoothcert.regions import Region
     from smoothcert.run import certify_all
-    from smoothcert.smoother import Smoother
+    from smoothcert.smoother import Smoother, Tuner
     from smoothcert.tuners.ancer import Ancer
-    from smoothcert.tuners.base import Tuner
     from smoothcert.tuners.data_dependent import DataDependent
     from smoothcert.tuners.hill_climb import HillClimb
     from smoothcert.tuners.pattern import Pattern
@@ -64,7 +63,7 @@ __all__ = [
 
 _HOMES = {
     "Ancer": "tuners.ancer",
-    "Bound": "bounds",
+    "Bound": "estimators.bounds",
     "Certificate": "certificates",
     "DataDependent": "tuners.data_dependent",
     "DatasetWise": "tuners.ucan",
@@ -78,10 +77,10 @@ _HOMES = {
     "Smoother": "smoother",
     "SmoothcertError": "errors",
     "Soundness": "certificates",
-    "Tuner": "tuners.base",
+    "Tuner": "smoother",
     "Votes": "votes",
     "attack": "attacks.check",
-    "certified_radius": "bracket",
+    "certified_radius": "radius.bracket",
     "certify_all": "run",
 }
 

@@ -8,11 +8,11 @@ from enum import StrEnum
 
 import numpy as np
 
-from smoothcert.bounds import Bound
-from smoothcert.estimators import Plan, Target, check_votes, estimator_for
+from smoothcert.estimators import Plan, check_votes, estimator_of
+from smoothcert.estimators.bounds import Bound
 from smoothcert.laws import Law
 from smoothcert.maths import FloatArray
-from smoothcert.radius import proved_radius
+from smoothcert.radius import RadiusTarget, proved_radius
 from smoothcert.regions import Region
 from smoothcert.votes import Votes
 
@@ -46,8 +46,6 @@ class Certificate:
     region: Region | None
     soundness: Soundness
     rule: str = ""
-    upper: float | None = None
-    estimate: float | None = None
 
     @property
     def radius(self) -> float:
@@ -83,8 +81,8 @@ def conclude(
     check_votes(plan, ballot.estimation)
     label = int(ballot.selection.leaders()[0])
     dim = int(np.size(center))
-    target = Target(law, norm, dim, float(np.min(scale)))
-    bound = estimator_for(plan, target, uniform=uniform).bound(ballot.estimation, label)
+    target = RadiusTarget(law, norm, dim, float(np.min(scale)))
+    bound = estimator_of(plan).judge(plan, target, uniform).bound(ballot.estimation, label)
     if not bound.lower > bound.rival:
         return Certificate(None, bound, None, soundness)
     proved = proved_radius(law, norm, dim, bound)

@@ -64,6 +64,8 @@ class DataSettings(Section):
     root: str | None = None
     split: Literal["train", "test"] = "test"
     size: int | None = None
+    crop: int | None = None
+    classes: str | None = None
     limit: int | None = None
     skip: int = 1
     indices: str | None = None
@@ -91,10 +93,8 @@ class CertifySettings(Section):
     alpha: float = 0.001
     estimator: str = "sequential"
     radii: Numbers = []
-    tolerance: float = 0.02
-    rivals: Literal["rest", "runner_up"] = "rest"
     seed: int = 0
-    block: int = 200
+    block: int | None = None  # by the size of the inputs
     rows: int = 64
     workers: int | None = None
     shared_noise: bool = False

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import os
+import threading
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -21,7 +25,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     >>> target.read_bytes(), [file.name for file in target.parent.iterdir()]
     (b'whole', ['note'])
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
         with open(temporary, "wb") as stream:
             stream.write(content)
@@ -50,9 +54,37 @@ def cache_folder() -> Path:
 
 
 def keep_arrays(path: Path, arrays: Mapping[str, ArrayLike]) -> None:
-    """Write arrays to an .npz file of a cache, whole or not at all; a cache that cannot be written is done without."""
+    """Write arrays to a file of a cache, whole or not at all; a cache that cannot be written is done without."""
     content = io.BytesIO()
     np.savez(content, **{name: np.asarray(array) for name, array in arrays.items()})  # type: ignore[arg-type]
+    packed = content.getvalue()
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, content.getvalue())
+        write_atomically(path, _digest(path, packed) + packed)
+
+
+def kept_arrays(path: Path) -> dict[str, NDArray[Any]] | None:
+    """The arrays that were kept in this file; None, to be computed again, if it is missing or a single bit was altered.
+
+    A file belongs to its name, which says what the numbers are of.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "numbers"
+    >>> keep_arrays(file, {"radii": [1.0, 2.0]})
+    >>> kept_arrays(file)
+    {'radii': array([1., 2.])}
+    """
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    digest, packed = content[:32], content[32:]
+    if _digest(path, packed) != digest:
+        warnings.warn(f"{path} is damaged or was renamed; what it held is computed again and replaced", stacklevel=2)
+        return None
+    with np.load(io.BytesIO(packed), allow_pickle=False) as stored:
+        return {name: stored[name] for name in stored.files}
+
+
+def _digest(path: Path, packed: bytes) -> bytes:
+    return hashlib.sha256(path.name.encode() + b"\0" + packed).digest()

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
-from pathlib import Path
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
 from smoothcert.certificates import Ballot, Soundness, conclude
 from smoothcert.errors import SettingError, look_up
-from smoothcert.estimators import ESTIMATORS, Plan, Randomized
+from smoothcert.estimators import ESTIMATORS, Plan, estimator_named, estimator_of
 from smoothcert.laws import law_named
-from smoothcert.maths import FloatArray
-from smoothcert.records import Record, record_of
-from smoothcert.store import SqliteStore, check_filled, check_free, new_run, open_run
+from smoothcert.records.facts import plan_of
+from smoothcert.records.record import Arrays, Record, record_of, scale_of
+from smoothcert.store import Place, check_filled, check_free, new_run, open_run
 from smoothcert.votes import Votes
 
-CHANGEABLE = ("estimator", "alpha", "radii", "tolerance", "rivals")
+CHANGEABLE = ("estimator", "alpha", "radii")
 
 
-def recertify(run: Path | str, out: Path | str, changes: Mapping[str, Any]) -> int:
-    """Judge the stored votes by a changed plan into a new run directory; how many records that makes.
+def recertify(run: Place, out: Place, changes: Mapping[str, Any]) -> int:
+    """Judge the stored votes by a changed plan into a new run; how many records that makes.
 
-    ``changes`` may name estimator, alpha, radii, tolerance and rivals. Looks and votes are what they were: a bound
+    ``changes`` may name estimator (with its parameters), alpha and radii. Looks and votes are what they were: a bound
     that needs all the votes of a run that stopped early is refused, since it would be wrong on a stopped sample. The
     records keep why their votes stopped, and the configuration the plan that they were cast by (``voted``).
     """
@@ -51,12 +50,6 @@ def recertify(run: Path | str, out: Path | str, changes: Mapping[str, Any]) -> i
     return len(certified)
 
 
-def plan_of(configuration: Mapping[str, Any]) -> Plan:
-    """The plan that a run was made by."""
-    values = {field.name: configuration[field.name] for field in fields(Plan)}
-    return Plan(**values | {"radii": tuple(values["radii"])})
-
-
 def _plain(plan: Plan) -> dict[str, Any]:
     """A plan as a configuration holds it."""
     return asdict(plan) | {"radii": list(plan.radii)}
@@ -79,26 +72,21 @@ def check_judgeable(configuration: Mapping[str, Any], records: Sequence[Record])
 
 def _check_support(voted: Plan, new: Plan) -> None:
     """Refuse what votes that were cast by a plan cannot prove."""
-    if ESTIMATORS[voted.estimator].anytime and not ESTIMATORS[new.estimator].anytime:
+    before, after = estimator_named(voted.estimator), estimator_of(new)
+    if before.anytime and not after.anytime:
         able = ", ".join(name for name, kind in ESTIMATORS.items() if kind.anytime)
         raise SettingError(
-            f"these votes stopped when {voted.estimator} had seen enough, and {new.estimator} is wrong on a sample that chose when "
-            f"to stop; use one of {able}, or certify anew with --estimator {new.estimator}"
+            f"these votes stopped when {before.title} had seen enough, and {after.title} is wrong on a sample that chose when "
+            f"to stop; use one of {able}, or certify anew with --estimator {after.title}"
         )
-    if new.estimator == Randomized.name != voted.estimator:
+    if after.randomized and not before.randomized:
         raise SettingError(
-            "randomized needs its random number drawn with the votes, and this run has none; certify anew with --estimator randomized"
+            f"{after.title} needs its random number drawn with the votes, and this run has none; certify anew with --estimator "
+            f"{after.title}"
         )
 
 
-def scale_of(record: Record, store: SqliteStore) -> FloatArray:
-    """The scale of a record's region: what its draws were multiplied by."""
-    return np.array(record.scale) if isinstance(record.scale, float) else store.get(record.scale)
-
-
-def judge_again(
-    record: Record, plan: Plan, shape: Sequence[int], store: SqliteStore, norm: float | None = None
-) -> Record:
+def judge_again(record: Record, plan: Plan, shape: Sequence[int], store: Arrays, norm: float | None = None) -> Record:
     """The record of the same votes by another plan, or in another norm."""
     norm = record.norm if norm is None else norm
     selection = Votes(np.array([[record.selection]]), np.array([[record.selection_invalid]]))

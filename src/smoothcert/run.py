@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import math
 import platform
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy
@@ -20,32 +20,36 @@ from torch import Tensor
 import smoothcert
 from smoothcert.certificates import Certificate
 from smoothcert.data.base import Dataset
-from smoothcert.errors import NotFixed, RunError, SettingError
-from smoothcert.identity import differences, name_for
+from smoothcert.errors import ModelError, NotFixed, RunError, SettingError
+from smoothcert.identity import described, differences, name_for
 from smoothcert.maths.overlap import check_convex
-from smoothcert.memory import Memory
-from smoothcert.records import Parameter, Record, record_of
-from smoothcert.settling import check_kept, memory_file
+from smoothcert.memory.memory import Memory
+from smoothcert.memory.of_run import check_kept, keeper_at, same_place
+from smoothcert.polling import make_fixed
+from smoothcert.records.record import Parameter, Record, record_of
 from smoothcert.smoother import Batch, Poll, Smoother
-from smoothcert.store import RESULTS, VOID, SqliteStore, check_not_void
+from smoothcert.store import VOID, Keeper, Place, ResultStore, check_not_void, opened
 from smoothcert.store.pictures import picture_of
 
 Facts = dict[str, Any]
+Given = TypeVar("Given", bound=Place)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is: inputs done of all that were asked for; votes cast and inputs tuned in this session of it."""
+    """How far a run is: inputs done of all that were asked for; votes cast in this session of it."""
 
     done: int
     total: int
     votes: int
-    tuned: int = 0
 
 
 def describe(smoother: Smoother, dataset: Dataset) -> Facts:
     """All that changes a number: the run's configuration, whose hash is its name."""
+    smoother.suit(dataset.shape)
+    guest = described(smoother.estimator)
     return {
+        **({} if guest == smoother.plan.estimator else {"estimator_content": guest}),
         **smoother.identity,
         "data": dataset.fingerprint(),
         "norm": str(smoother.norm),
@@ -64,24 +68,26 @@ def describe(smoother: Smoother, dataset: Dataset) -> Facts:
 def certify_all(
     smoother: Smoother,
     dataset: Dataset,
-    directory: Path | str,
+    store: Given,
     *,
     indices: Sequence[int] | None = None,
     rows: int = 64,
     notes: Mapping[str, Any] | None = None,
     progress: Callable[[Progress], None] | None = None,
-    memory: Path | str | None = None,
-) -> Path:
-    """Certify the chosen inputs of a data set into a run directory, leaving out what it already holds.
+    memory: Place | None = None,
+) -> Given:
+    """Certify the chosen inputs of a data set into a store, leaving out what it already holds; returns ``store``.
 
     The records do not depend on ``rows`` (inputs taken in at once) or on interruptions, nor on the order of calls, but
-    for a memory: it settles in the order in which it is asked. A directory that holds another configuration is refused. ``notes`` (a command, a file's name) are kept beside it.
+    for a memory: it settles in the order in which it is asked. A store that holds another configuration is refused. ``notes`` (a command, a file's name) are kept beside it.
+
+    ``store`` is a run directory, another store as name:key=value, or an open store, which is left open.
 
     ``memory`` settles every certificate, in the order of the indices: a file of its own, which runs of one classifier
-    may share, or the run directory itself; by default the smoother's own, if it has one.
+    may share, or the run itself; by default the smoother's own, if it has one.
 
     The classifier is probed before the first vote of every session and asked again at its end. One that changed meanwhile
-    is refused with NotFixed, and the directory, with its memory, is void: nothing reads it any more.
+    is refused with NotFixed, and the run, with its memory, is void: nothing reads it any more.
     """
     chosen = list(range(len(dataset)) if indices is None else indices)
     if len(set(chosen)) != len(chosen):
@@ -90,30 +96,21 @@ def certify_all(
         raise SettingError(
             "noise with a row per input belongs to one batch, not to a data set; give one scale for all, or a tuner"
         )
-    facts, directory = describe(smoother, dataset), Path(directory)
+    facts = describe(smoother, dataset)
     smoother.tuner.check(facts)
     if chosen:
-        smoother.probe(_loaded(dataset, chosen[:1]))  # a classifier that is refused leaves no directory behind
-    with _opened_both(smoother, dataset, directory, facts, memory) as (store, settler):
-        asked = sorted({*store.facts().get("subset", []), *chosen})
-        store.describe(
+        smoother.probe(_loaded(dataset, chosen[:1]))  # a classifier that is refused leaves no run behind
+    check_classes(smoother, dataset, chosen)
+    with _opened_both(smoother, dataset, store, facts, memory) as (run, settler):
+        asked = sorted({*run.facts().get("subset", []), *chosen})
+        run.describe(
             {"notes": dict(notes or {}), "subset": asked, "classes": dataset.classes, "shape": list(dataset.shape)}
         )
-        known = store.indices()
+        known = run.indices()
         left = [index for index in (chosen if settler is None else sorted(chosen)) if index not in known]
-        done, votes, tuned = len(chosen) - len(left), 0, 0
-
-        def show() -> None:
-            if progress is not None:
-                progress(Progress(done, len(chosen), votes, tuned))
-
-        def count_tuned(index: int) -> None:
-            nonlocal tuned
-            tuned += 1
-            show()
-
+        done, votes = len(chosen) - len(left), 0
         batches = (left[start : start + rows] for start in range(0, len(left), rows))
-        with _told_of(smoother, count_tuned), _probed(smoother, store, settler):
+        with _probed(smoother, run, settler):
             if left:
                 smoother.refer_to(dataset)
             for poll in smoother.polls(_loaded(dataset, indices) for indices in batches):
@@ -121,25 +118,38 @@ def certify_all(
                 if settler is not None:
                     center = poll.noise.center_of(poll.x)
                     certificate = settler.settle(certificate, index=poll.index, center=center, run=name_for(facts))
-                record = record_poll(smoother, poll, certificate, dataset.truths([poll.index])[0], store)
-                store.append(record, poll.seconds, picture_of(poll.x.cpu().numpy()))
+                record = record_poll(smoother, poll, certificate, dataset.truths([poll.index])[0], run)
+                run.append(record, poll.seconds, picture_of(poll.x.cpu().numpy()))
                 done, votes = done + 1, votes + record.trials + sum(record.selection)
-                show()
-    return directory
+                if progress is not None:
+                    progress(Progress(done, len(chosen), votes))
+    return store
+
+
+def check_classes(smoother: Smoother, dataset: Dataset, indices: Sequence[int]) -> None:
+    """Refuse labels that the network does not have, and say if it has another number of classes than the data."""
+    if dataset.classes is None or not indices:
+        return
+    make_fixed(smoother.model)
+    x = torch.from_numpy(dataset.inputs(indices[:1])).to(smoother.device)
+    with torch.inference_mode():
+        classes = smoother.pollster.classify(x.repeat(smoother.plan.block, *[1] * (x.ndim - 1))).shape[1]
+    largest = max((truth for truth in dataset.truths(indices) if truth is not None), default=0)
+    if largest >= classes:
+        raise ModelError(
+            f"the network has {classes} classes, 0 to {classes - 1}, and {dataset.name!r} has an input of class {largest}; give "
+            "data that is numbered as the network's classes are (for a folder: --classes)"
+        )
+    if classes != dataset.classes:
+        warnings.warn(
+            f"the network has {classes} classes and {dataset.name!r} {dataset.classes}; unless these are numbered as the network's "
+            "are, every accuracy is wrong: a folder's are numbered by --classes",
+            stacklevel=3,
+        )
 
 
 @contextmanager
-def _told_of(smoother: Smoother, tuned: Callable[[int], None]) -> Iterator[None]:
-    """Be told of every input whose noise was chosen, for the time of one run."""
-    before, smoother.tuned = smoother.tuned, tuned
-    try:
-        yield
-    finally:
-        smoother.tuned = before
-
-
-@contextmanager
-def _probed(smoother: Smoother, store: SqliteStore, memory: Memory | None) -> Iterator[None]:
+def _probed(smoother: Smoother, store: ResultStore, memory: Memory | None) -> Iterator[None]:
     """Keep what the probe of the classifier found; if it changed while it voted, the run and its memory are void."""
     known = store.indices()
     try:
@@ -159,7 +169,7 @@ def _loaded(dataset: Dataset, indices: Sequence[int]) -> Batch:
 
 
 def record_poll(
-    smoother: Smoother, poll: Poll, certificate: Certificate, truth: int | None, store: SqliteStore
+    smoother: Smoother, poll: Poll, certificate: Certificate, truth: int | None, store: ResultStore
 ) -> Record:
     """The record of one input's votes and the certificate given out; per-coordinate noise goes into the store by its hash."""
 
@@ -176,7 +186,7 @@ def record_poll(
         loc=parameter(poll.noise.loc),
         domain=poll.noise.domain,
         norm=smoother.norm,
-        stopped=smoother.plan.stopped(certificate.bound.trials),
+        stopped=smoother.estimator.stopped(smoother.plan, certificate.bound.trials),
         uniform=smoother.uniform_for(poll.index),
         # What a memory answers instead is no answer under this noise.
         echo=poll.echo if certificate.label == int(poll.ballot.selection.leaders()[0]) else None,
@@ -185,52 +195,59 @@ def record_poll(
 
 @contextmanager
 def _opened_both(
-    smoother: Smoother, dataset: Dataset, directory: Path, facts: Facts, place: Path | str | None
-) -> Iterator[tuple[SqliteStore, Memory | None]]:
+    smoother: Smoother, dataset: Dataset, run: Place, facts: Facts, place: Place | None
+) -> Iterator[tuple[ResultStore, Memory | None]]:
     """The run's store and its memory, if any; what is wrong with an existing memory is said before a run is made."""
-    own = smoother.memory
-    if own is not None and place is not None:
+    memory = smoother.memory
+    if memory is not None and place is not None:
         raise SettingError(f"the smoother has a memory, and memory={place} names another; give one of them")
-    if own is not None and own.path is None:
-        raise SettingError(
-            "the smoother's memory ends with this program, and the records of a run do not; "
-            "give Memory.open(path), or certify_all(…, memory=directory)"
-        )
     with ExitStack() as stack:
-        if own is None and place is None:
-            yield stack.enter_context(_opened(directory, facts)), None
+        store = stack.enter_context(opened(run))
+        if memory is not None and store.lasting and not memory.lasting:
+            raise SettingError(
+                "the smoother's memory ends with this program, and the records of a run do not; "
+                "give Memory.open(path), or certify_all(…, memory=directory)"
+            )
+        if memory is None and place is None:
+            _begin(store, facts, run)
+            yield store, None
             return
         facts["memory"] = "settled"
-        inside = place is not None and Path(place).resolve() == directory.resolve()
+        inside = place is not None and same_place(place, run)
+        if inside and not store.keeps_memory:
+            raise SettingError(f"{store} can keep no memory; give memory= a file of its own, or the smoother a memory")
 
-        def opened(path: Path, create: bool) -> Memory:
+        def bound(keeper: Path | Keeper, create: bool) -> Memory:
             dim, norm = math.prod(dataset.shape), smoother.norm
-            return stack.enter_context(Memory.open(path, dim=dim, norm=norm, owner=smoother.identity, create=create))
+            return stack.enter_context(Memory.open(keeper, dim=dim, norm=norm, owner=smoother.identity, create=create))
 
         check_convex(smoother.norm)
-        memory = own
-        if place is not None and not inside and Path(place).exists():
-            memory = opened(memory_file(place), create=False)
-        store = stack.enter_context(_opened(directory, facts))
+        elsewhere = None if place is None or inside else keeper_at(place)
+        missing = isinstance(elsewhere, Path) and not elsewhere.exists()
+        if elsewhere is not None and not missing:
+            memory = bound(elsewhere, create=False)
+        _begin(store, facts, run)
         if memory is None:
-            assert place is not None
-            memory = opened(directory / RESULTS if inside else Path(place), create=True)
-        check_kept(memory, name_for(facts), store.records(), directory)
+            keeper = elsewhere or store.keeper(create=True)
+            assert keeper is not None
+            memory = bound(keeper, create=True)
+        check_kept(memory, name_for(facts), store.records(), run)
         yield store, memory
 
 
-def _opened(directory: Path, facts: Facts) -> SqliteStore:
-    """The directory's store, new or of the same configuration."""
-    path = directory / RESULTS
-    if not path.is_file() and directory.exists() and (not directory.is_dir() or any(islice(directory.iterdir(), 1))):
-        raise RunError(f"{directory} exists, is not empty and is not a run; give --out another directory")
-    directory.mkdir(parents=True, exist_ok=True)
-    store = check_not_void(SqliteStore(path, create=True))
+def _begin(store: ResultStore, facts: Facts, run: Place) -> None:
+    """Make the store that of this configuration, or refuse."""
     found = store.claim("configuration", facts)
+    check_not_void(store)
     if found != facts:
-        store.close()
         raise RunError(
-            f"{directory} holds another configuration ({'; '.join(differences(found, facts))}); "
+            f"{run} holds another configuration ({'; '.join(differences(found, facts))}); "
             "give --out another directory, or the settings it was begun with"
         )
-    return store
+
+
+def check_same(found: Mapping[str, object], here: Mapping[str, object], run: Place) -> None:
+    """Refuse anything but the predictor and the data that were certified."""
+    changes = differences({name: value for name, value in found.items() if name in here}, here)
+    if changes:
+        raise RunError(f"this is not what {run} certified ({'; '.join(changes)}); give the model and data of the run")

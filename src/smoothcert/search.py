@@ -29,13 +29,14 @@ from smoothcert.laws import LAWS, law_named
 from smoothcert.maths.geometry import round_down
 from smoothcert.maths.intervals import lower_bound
 from smoothcert.metrics.score import Score, robustness_score
-from smoothcert.radius import check_norm
-from smoothcert.recertify import check_judgeable, judge_again, plan_of
-from smoothcert.records import Record
+from smoothcert.radius.theorems import check_norm
+from smoothcert.recertify import check_judgeable, judge_again
+from smoothcert.records.facts import plan_of
+from smoothcert.records.readings import Estimates, reread, upper_radii
+from smoothcert.records.record import Record
 from smoothcert.registry import parameters, written
 from smoothcert.report.figures import COLOURS, STYLE, STYLES, figure_of
-from smoothcert.store import open_run
-from smoothcert.ways import Estimates, reread, upper_radii
+from smoothcert.store import Place, open_run
 
 TABLE, PICTURE = "table.csv", "scores.png"
 
@@ -195,7 +196,7 @@ def _row(grid: Grid, value: float, scores: Sequence[Score | None], inputs: int, 
     )
 
 
-def at_norm(run: Path, norm: float, indices: Sequence[int]) -> list[Record]:
+def at_norm(run: Place, norm: float, indices: Sequence[int]) -> list[Record]:
     """The records of these inputs of a run as they would be in another norm, from the votes that were kept.
 
     The votes say how probable the class is, whatever the norm; a bound that holds at any stop holds here too.

@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 import warnings
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from smoothcert.bounds import Bound, leads, random_answers
 from smoothcert.certificates import Ballot, Certificate, Soundness, conclude, weakest
 from smoothcert.data.base import Dataset
 from smoothcert.echo import NUMBER, VOTES, References, beside, mixed
 from smoothcert.errors import InputError, SettingError, look_up
-from smoothcert.estimators import Estimator, Plan, Randomized, Rivals, Target, estimator_for
+from smoothcert.estimators import Estimator, Judge, Plan, estimator_named, estimator_of
+from smoothcert.estimators.bounds import Bound, leads, random_answers
 from smoothcert.identity import described, identity
 from smoothcert.maths import FloatArray, IntArray
-from smoothcert.memory import Memory
+from smoothcert.memory.memory import Memory
 from smoothcert.models.adapters import as_classifier
 from smoothcert.noise import Noise
-from smoothcert.polling import Count, Mixed, Pollster, make_fixed
+from smoothcert.polling import Count, Errand, Job, Mixed, Pollster, default_block, make_fixed
 from smoothcert.probing import Probe, RandomProbe
-from smoothcert.radius import check_norm, proved_radius
-from smoothcert.records import Parameter
+from smoothcert.radius import RadiusTarget, check_norm, proved_radius
+from smoothcert.records.record import Parameter
+from smoothcert.registry import Plugin
 from smoothcert.seeds import Stage, draws_for
-from smoothcert.tuners.base import Tuner
-from smoothcert.tuners.fixed import Fixed
 from smoothcert.votes import Votes
 
 # Another precision is another base classifier, so it is part of the run.
@@ -62,16 +61,45 @@ class Batch:
     truths: Sequence[int | None] | None = None
 
 
+class Tuner(Plugin, ABC):
+    """Chooses the noise for a batch, from draws that are never the certifying draws.
+
+    A frozen dataclass whose fields are its parameters; they are part of every run that it serves.
+    """
+
+    reads_input: ClassVar[bool]  # True: certificates are FROZEN until a memory settles them
+    costly: ClassVar[bool] = True  # reading inputs takes work: they are taken one by one, and each is voted on at once
+
+    @abstractmethod
+    def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
+        """The noise for each input of x, from the noise the user gave; draws are keyed by index and stage TUNE."""
+
+    def check(self, facts: Mapping[str, Any]) -> None:
+        """Refuse a run that this tuner cannot serve; facts is the run's configuration."""
+
+
+@dataclass(frozen=True)
+class FixedNoise(Tuner):
+    """Keeps the noise the user gave: the same for every input, as in Cohen et al. (2019)."""
+
+    name = "fixed"
+    reads_input = False
+
+    def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
+        return start
+
+
 class Smoother(nn.Module):
     """The classifier that answers what the base classifier most often answers under noise.
 
-    estimator: sequential (stops when the radii, or the radius within the tolerance, are decided), fixed (all the votes),
-    group_sequential, union, betting or randomized. rivals: "rest" bounds the class alone, "runner_up" its strongest rival
-    too. shared_noise: all inputs see the same draws; each certificate is as sure, but they are no longer independent.
+    estimator: sequential (stops when the radii, or the radius within its tolerance, are decided), fixed (all the votes),
+    group_sequential, union, betting or randomized, with parameters ("sequential:rivals=runner_up" bounds the strongest rival
+    too), or an Estimator. shared_noise: all inputs see the same draws; each certificate is as sure, but they are no longer independent.
     workers: blocks in flight at once, on the CPU each on one thread, by default as many as torch has threads; give 1 for a
-    callable that must not be called twice at once. No number depends on it. memory: keeps what was promised, for noise
-    that is chosen per input; it then belongs to this classifier. identity: your own name for a classifier that cannot be
-    known by its value; a new one is due whenever it changes.
+    callable that must not be called twice at once. No number depends on it. block: noisy copies per call of the network, by
+    default 200, and fewer for large inputs (10 at 3 × 224 × 224). memory: keeps what was promised, for noise that is chosen
+    per input; it then belongs to this classifier. identity: your own name for a classifier that cannot be known by its
+    value; a new one is due whenever it changes.
 
     check: before its first vote on inputs of a shape the model is probed for being one fixed function of its row, and after
     every call of certify asked again; it is refused with NotFixed if it is not. The probe is a test, not a proof: a model
@@ -92,14 +120,12 @@ class Smoother(nn.Module):
         norm: float = 2,
         *,
         select: int = 100,
-        estimate: int = 100_000,
-        alpha: float = 0.001,
-        estimator: str = "sequential",
+        estimate: int = Plan.trials,
+        alpha: float = Plan.alpha,
+        estimator: str | Estimator = Plan.estimator,
         radii: Sequence[float] = (),
-        tolerance: float = 0.02,
-        rivals: Rivals = "rest",
         seed: int = 0,
-        block: int = 200,
+        block: int | None = None,
         tuner: Tuner | None = None,
         memory: Memory | None = None,
         device: torch.device | str = "cpu",
@@ -117,7 +143,7 @@ class Smoother(nn.Module):
         check_norm(norm)
         counts = {
             "select": select,
-            "block": block,
+            "block": 1 if block is None else block,
             "forward_draws": forward_draws,
             "workers": 1 if workers is None else workers,
         }
@@ -126,20 +152,29 @@ class Smoother(nn.Module):
                 raise SettingError(f"{name}={value} must be at least 1")
         if seed < 0:
             raise SettingError(f"seed={seed} must not be negative")
-        self.plan = Plan(estimator, estimate, alpha, tuple(sorted(radii)), tolerance, rivals, block)
-        if rivals == "runner_up":
+        # Without a block the first input decides; see suit.
+        self.block = block
+        spec = str(estimator_named(estimator))
+        self.plan = Plan(spec, estimate, alpha, tuple(sorted(radii)), block or Plan.block)
+        self.estimator = estimator_of(self.plan)
+        if self.estimator.bounds_rivals:
             proved_radius(noise.law, norm, 1, Bound(0.9, alpha, 1, 0.05))  # refuses a law without such a theorem
         self.model, self.noise, self.norm = as_classifier(model), noise, float(norm)
-        self.select, self.seed, self.tuner = select, seed, tuner or Fixed()
-        self.tuned: Callable[[int], None] = lambda index: None  # told of every input whose noise was chosen
+        self.select, self.seed, self.tuner = select, seed, tuner or FixedNoise()
         self.device, self.forward_draws, self.given_identity = torch.device(device), forward_draws, identity
         self.to(self.device)
         own = torch.get_num_threads() if self.device.type == "cpu" else 1
         self.precision, self.compiled = precision, compiled
+        if precision == "float16" and self.device.type == "cpu":
+            warnings.warn(
+                "float16 is for GPUs: on a CPU a network takes about six times as long with it as with float32; "
+                "use float32, or bfloat16 where the CPU has it",
+                stacklevel=2,
+            )
         self.pollster = Pollster(
             torch.compile(self.model) if compiled else self.model,  # type: ignore[arg-type]
             seed=seed,
-            block=block,
+            block=self.plan.block,
             device=self.device,
             workers=workers or own,
             shared_noise=shared_noise,
@@ -152,6 +187,12 @@ class Smoother(nn.Module):
         self.memory = memory
         if memory is not None:
             memory.bind(norm=self.norm, owner=self.identity)
+
+    def suit(self, shape: Sequence[int]) -> None:
+        """Fit the block size to inputs of this shape, unless one was given: the memory of a call follows it."""
+        block = default_block(tuple(shape)) if self.block is None else self.block
+        if block != self.plan.block:
+            self.plan, self.pollster = replace(self.plan, block=block), replace(self.pollster, block=block)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -173,6 +214,7 @@ class Smoother(nn.Module):
 
     def refer_to(self, dataset: Dataset) -> None:
         """Take references from a data set: they tell a certificate of its inputs from one that any input would get."""
+        self.suit(dataset.shape)
         make_fixed(self.model)
         self.references = References.of(dataset, self.pollster, self.noise)
 
@@ -225,30 +267,55 @@ class Smoother(nn.Module):
         return [c if self.memory is None else self.memory.settle(c, center=center) for c, center in found]
 
     def polls(self, batches: Iterable[Batch]) -> Iterator[Poll]:
-        """The votes on each input, in order; new inputs are taken in while hard ones are still being decided."""
+        """The votes on each input, in order; new inputs are taken in while hard ones are still being decided.
+
+        Where choosing an input's noise takes work, a worker does it just before the votes, and no more inputs than there
+        are workers are under way: what is killed loses the work on these alone.
+        """
+        asked: dict[int, _Item] = {}  # by index
+        own = self.tuner.reads_input and self.tuner.costly
+        jobs = self._choosing(batches, asked) if own else self._chosen(batches, asked)
+        early: list[_Item] = []
+        for count in self.pollster.run(jobs, self.pollster.workers if own else None):
+            item = asked.pop(count.index)
+            if own and len(early) < FIRST_INPUTS:
+                early.append(item)
+                self._warn_of_guessing(early)
+            yield self._poll(item)
+        for probe in self.probes.values():
+            probe.again()
+
+    def _choosing(self, batches: Iterable[Batch], asked: dict[int, _Item]) -> Iterator[Job]:
+        """Each input, its noise still to be chosen."""
+
+        def choose(batch: Batch, start: Noise) -> Count:
+            (item,) = self._prepared(batch, start)
+            asked[item.index] = item
+            return self._selection(item)
+
+        for batch in batches:
+            x, truths = self.probe(batch), batch.truths or [None] * len(batch.x)
+            for at, index in enumerate(batch.indices):
+                start = self.noise.row(at, tuple(x.shape[1:]), len(x))
+                yield Errand(partial(choose, Batch(x[at : at + 1], [index], [truths[at]]), start))
+
+    def _chosen(self, batches: Iterable[Batch], asked: dict[int, _Item]) -> Iterator[Job]:
+        """Each input with its noise; the class of the first few is selected before the rest."""
         prepared = (item for batch in batches for item in self._prepared(batch))
         first = list(islice(prepared, FIRST_INPUTS))
         early = self.pollster.run(self._count(item, Stage.SELECT, np.array([self.select])) for item in first)
         for item, count in zip(first, early, strict=True):
             item.counts[Stage.SELECT] = count
-        self._warn_of_guessing([item.votes(Stage.SELECT) for item in first], [item.truth for item in first])
-        asked: deque[_Item] = deque()
-
-        def begin() -> Iterator[Count]:
-            for item in chain(first, prepared):
-                asked.append(item)
-                done = item.counts.get(Stage.SELECT)
-                yield self._selection(item) if done is None else self._estimation(item, done)
-
-        for _ in self.pollster.run(begin()):
-            yield self._poll(asked.popleft())
-        for probe in self.probes.values():
-            probe.again()
+        self._warn_of_guessing(first)
+        for item in chain(first, prepared):
+            asked[item.index] = item
+            done = item.counts.get(Stage.SELECT)
+            yield self._selection(item) if done is None else self._estimation(item, done)
 
     def _poll(self, item: _Item) -> Poll:
         """What was asked about one input, once all of it is counted."""
         ballot = Ballot(item.votes(Stage.SELECT), item.votes(Stage.ESTIMATE))
-        seconds = item.seconds + sum(count.seconds for count in item.counts.values()) / self.pollster.workers
+        seconds = (item.seconds + sum(count.seconds for count in item.counts.values())) / self.pollster.workers
         return Poll(item.index, item.x, item.noise, ballot, item.soundness, seconds, item.echo)
 
     def conclude(self, poll: Poll) -> Certificate:
@@ -266,7 +333,7 @@ class Smoother(nn.Module):
 
     def uniform_for(self, index: int) -> float:
         """The one random number of randomized Clopper–Pearson, keyed by the input; 1 for every other estimator."""
-        if self.plan.estimator != Randomized.name:
+        if not self.estimator.randomized:
             return 1.0
         return float(draws_for(self.seed, index, Stage.RANDOMIZE, 0, dtype=torch.float64).uniform((1,)))
 
@@ -275,11 +342,11 @@ class Smoother(nn.Module):
         item: _Item,
         stage: Stage,
         looks: IntArray,
-        settled: Callable[[Votes], bool] | None = None,
+        stops: Callable[[Votes], bool] | None = None,
         then: Callable[[Count], Count | None] | None = None,
     ) -> Count:
         place = item.noise.placer(item.x.to(self.device))
-        decided = settled or (lambda votes: False)
+        decided = stops or (lambda votes: False)
         return Count(item.index, stage, place, item.noise, tuple(item.x.shape), looks, self.plan.block, decided, then)
 
     def _selection(self, item: _Item) -> Count:
@@ -290,12 +357,12 @@ class Smoother(nn.Module):
         """The count that bounds the class which the selection chose."""
         item.counts[Stage.SELECT] = selection
         label = item.leader
-        target = Target(item.noise.law, self.norm, item.x.numel(), float(item.noise.scale.min()))
-        judge = estimator_for(self.plan, target, uniform=self.uniform_for(item.index))
-        settled = partial(judge.settled, label=label)
-        return self._count(item, Stage.ESTIMATE, self.plan.looks, settled, then=partial(self._echo, item, judge))
+        target = RadiusTarget(item.noise.law, self.norm, item.x.numel(), float(item.noise.scale.min()))
+        judge = self.estimator.judge(self.plan, target, self.uniform_for(item.index))
+        stops = partial(judge.stops, label=label)
+        return self._count(item, Stage.ESTIMATE, self.plan.looks, stops, then=partial(self._echo, item, judge))
 
-    def _echo(self, item: _Item, judge: Estimator, estimation: Count) -> Count | None:
+    def _echo(self, item: _Item, judge: Judge, estimation: Count) -> Count | None:
         """The count that tells whether references get the same label, unless there is none or nobody to ask."""
         item.counts[Stage.ESTIMATE] = estimation
         bound = judge.bound(estimation.votes(), item.leader)
@@ -306,11 +373,11 @@ class Smoother(nn.Module):
         item.counts[Stage.ECHO] = count
         return count
 
-    def _prepared(self, batch: Batch) -> Iterator[_Item]:
-        """Each input with its index and its noise, after all checks."""
+    def _prepared(self, batch: Batch, start: Noise | None = None) -> Iterator[_Item]:
+        """Each input with its index and its noise, chosen from the start or else the user's noise, after all checks."""
         x = self.probe(batch)
         began = perf_counter()
-        noise = self.tuner.choose(self, x, self.noise, batch.indices)
+        noise = self.tuner.choose(self, x, start or self.noise, batch.indices)
         each = (perf_counter() - began) / max(len(x), 1)
         own = self.tuner.reads_input or noise.per_input(x.ndim - 1)
         worth = Soundness.FROZEN if own else Soundness.GLOBAL
@@ -322,8 +389,9 @@ class Smoother(nn.Module):
     def probe(self, batch: Batch) -> Tensor:
         """The inputs, checked; a model that is no fixed function of its row is refused, once per shape of input."""
         x = checked(batch.x)
-        make_fixed(self.model)
         shape = tuple(x.shape[1:])
+        self.suit(shape)
+        make_fixed(self.model)
         if self.check and len(x) and shape not in self.probes:
             kind = RandomProbe if self.own_randomness else Probe
             probe = kind(self.pollster, x[0], self.noise.row(0, shape, len(x)), batch.indices[0])
@@ -331,8 +399,10 @@ class Smoother(nn.Module):
             self.probes[shape] = probe
         return x
 
-    def _warn_of_guessing(self, selection: list[Votes], truths: list[int | None]) -> None:
-        reason = random_answers(selection, truths) if len(selection) == FIRST_INPUTS else None
+    def _warn_of_guessing(self, early: list[_Item]) -> None:
+        """Say, once the first few inputs have their selection votes, if these look like guesses."""
+        selection, truths = [item.votes(Stage.SELECT) for item in early], [item.truth for item in early]
+        reason = random_answers(selection, truths) if len(early) == FIRST_INPUTS else None
         if reason:
             warnings.warn(
                 f"the network seems to answer at random under this noise ({self.noise.law}): {reason}. Most certificates will be "
@@ -350,7 +420,7 @@ class _Item:
     noise: Noise
     truth: int | None
     soundness: Soundness
-    seconds: float  # its share of the time in which the noise was chosen
+    seconds: float  # of a worker, to choose the noise
     counts: dict[Stage, Count] = field(default_factory=dict)  # by stage, those that were begun
 
     def votes(self, stage: Stage) -> Votes:

@@ -13,7 +13,7 @@ import torch
 
 import smoothcert as sc
 from smoothcert.attacks.check import attack
-from smoothcert.findings import allowance
+from smoothcert.records.findings import allowance
 from smoothcert.testing.leaks import LocLeak, NaiveGrid, ScaleLeak, outside
 from smoothcert.testing.problems import HalfSpace, QuotientProbe, RoundingProbe
 

@@ -2,19 +2,23 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from scipy.stats import binom
+from torch import nn
 
 import smoothcert as sc
-from smoothcert.attacks.check import attack
+from smoothcert.attacks.check import Effort, attack
+from smoothcert.attacks.over_run import attack_run
 from smoothcert.attacks.verdict import broken, declared, judge
 from smoothcert.attacks.victim import Victim
-from smoothcert.findings import Attempt, Finding, allowance, worst_of
+from smoothcert.data import ArrayDataset
 from smoothcert.maths.sequential import crossing_probability, looks
 from smoothcert.polling import Pollster
+from smoothcert.records.findings import Attempt, Finding, allowance, risk, worst_of
 from smoothcert.report.attacks import attack_summary
 from smoothcert.seeds import Stage
 from smoothcert.testing.problems import HalfSpace
@@ -101,9 +105,9 @@ def test_answers_that_are_not_a_number_are_a_rival() -> None:
     assert (attempt.violated, attempt.rival) == (True, 2)
 
 
-def finding(soundness: sc.Soundness, violated: bool, margin: float = 0.5) -> Finding:
+def finding(soundness: sc.Soundness, violated: bool, margin: float = 0.5, shared: bool = False) -> Finding:
     attempt = Attempt("random", 0.7, 0, 0.5 + margin / 2, 0.5 - margin / 2, 200, violated)
-    return Finding(0, 1, soundness, 1.0, 1.0, math.inf, 0.001, 0.001, (attempt,), np.zeros(2))
+    return Finding(0, 1, soundness, 1.0, 1.0, math.inf, 0.001, 0.001, (attempt,), np.zeros(2), shared)
 
 
 def test_the_allowance_is_a_binomial_quantile() -> None:
@@ -115,6 +119,47 @@ def test_the_allowance_is_a_binomial_quantile() -> None:
     assert allowance([]) == 0
     for soundness in (sc.Soundness.GLOBAL, sc.Soundness.MEMORY):
         assert allowance([finding(soundness, False)]) == 0  # a single one is not excused
+
+
+def test_the_allowance_under_shared_noise_holds_for_any_dependence() -> None:
+    """The worst case of the mean: k + 1 are violated at once, or none. More than the allowance come at 0.05 at most."""
+    for number in (1, 20, 300, 10_000):
+        found = [finding(sc.Soundness.GLOBAL, False, shared=True)] * number
+        allowed, chance = allowance(found), found[0].chance
+        assert number * chance / (allowed + 1) <= risk(found) == 0.05
+        assert allowed == 0 or number * chance / allowed > 0.05
+    together = 300 * 0.002 / 5  # a group of five among 300, wrong all at once, with the same mean
+    own = [finding(sc.Soundness.GLOBAL, False)] * 300
+    assert allowance(own) < 5  # the binomial quantile would call the group too many,
+    assert together > 10 * risk(own)  # far more often than it says
+    assert allowance([finding(sc.Soundness.GLOBAL, False, shared=True)] * 300) == 11
+    assert allowance([finding(sc.Soundness.GLOBAL, False, shared=True), *own]) > allowance(own)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_finding_knows_whether_noise_was_shared(shared: bool) -> None:
+    smoother = sc.Smoother(
+        HalfSpace(torch.ones(1)), sc.Noise("gaussian", 1.0), estimator="fixed", estimate=1_000, shared_noise=shared
+    )
+    x = torch.tensor([[0.5], [0.7]])
+    found = attack(smoother.certify(x), smoother, x, attacks=["random"], budget=100, votes=1_000)
+    assert [each.shared_noise for each in found if each is not None] == [shared] * 2
+    [row] = attack_summary([each for each in found if each is not None])
+    assert row["shared_noise"] is shared
+    assert row["chance"] == (0.05 if shared else 0.002)
+
+
+def test_the_run_says_whether_its_noise_was_shared(tmp_path: Path) -> None:
+    """Also where the classifier that attacks it would not share."""
+    rows = ArrayDataset("rows", np.array([[0.5], [0.7]], dtype=np.float32), [1, 1])
+    model = nn.Linear(1, 2).eval()
+    settings = {"estimator": "fixed", "estimate": 1_000, "workers": 1}
+    plain, sharing = (sc.Smoother(model, sc.Noise("gaussian", 1.0), shared_noise=each, **settings) for each in (0, 1))
+    for smoother, name in ((plain, "own"), (sharing, "shared")):
+        sc.certify_all(smoother, rows, tmp_path / name)
+        found = attack_run(plain, rows, tmp_path / name, Effort(("random",), 100, 1_000))
+        assert [each.shared_noise for each in found] == [name == "shared"] * len(found)
+        assert found
 
 
 def test_a_memory_that_contradicts_is_never_chance() -> None:

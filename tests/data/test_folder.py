@@ -149,7 +149,7 @@ def test_sixteen_bits_are_refused(tmp_path: Path) -> None:
 def test_folders_without_images_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="there is no folder"):
         load(f"folder:{tmp_path / 'nothing'}")
-    with pytest.raises(DataError, match="holds no class folders"):
+    with pytest.raises(DataError, match="has 0 class folders but no image in them, and none of its own"):
         ImageFolder(tmp_path)
     (tmp_path / "a").mkdir()
     with pytest.raises(DataError, match="has 1 class folders but no image in them"):
@@ -167,3 +167,88 @@ def test_without_pillow_the_extra_is_named(root: Path, monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(MissingExtra, match=r"pip install smoothcert\[images\]"):
         ImageFolder(root)
+
+
+def folders(root: Path, *names: str) -> Path:
+    """A class folder of each name with one image in it."""
+    for seed, name in enumerate(names):
+        save(root / name / "a.png", pixels_of(seed))
+    return root
+
+
+def test_numbers_are_their_classes(tmp_path: Path) -> None:
+    data = ImageFolder(folders(tmp_path, *map(str, range(12))))
+    assert (data.classes, data.truths(range(12))) == (12, list(range(12)))
+    assert np.array_equal(np.rint(data.inputs([10])[0] * 255), pixels_of(10).transpose(2, 0, 1))
+    some = ImageFolder(folders(tmp_path / "some", "07", "3"))
+    assert (some.classes, some.truths([0, 1])) == (8, [3, 7])
+    assert ImageFolder(tmp_path / "some", classes="sorted").truths([0, 1]) == [0, 1]
+
+
+def test_wnids_have_the_order_of_imagenet(tmp_path: Path) -> None:
+    names = ["n15075141", "n02106662", "n02108422", "n01440764", "n02992529"]
+    data = ImageFolder(folders(tmp_path, *names))
+    assert (data.classes, data.truths(range(5))) == (1000, [0, 235, 243, 487, 999])
+    by_name = ImageFolder(tmp_path, classes="sorted")
+    assert (by_name.classes, by_name.truths(range(5))) == (5, [0, 1, 2, 3, 4])
+    folders(tmp_path, "n00000001")
+    assert ImageFolder(tmp_path).classes == 6  # not ImageNet: by name
+    with pytest.raises(DataError, match=r"n00000001/a.png has no class: ImageNet names neither"):
+        ImageFolder(tmp_path, classes="imagenet")
+
+
+def test_a_file_gives_the_order_of_the_classes(root: Path, tmp_path: Path) -> None:
+    order = tmp_path / "order.txt"
+    order.write_text("bird\ndog\n\ncat\n")
+    data = load(str(root), classes=str(order))
+    assert (data.classes, data.truths([0, 1, 2])) == (3, [1, 2, 2])
+    assert data.fingerprint() != load(str(root)).fingerprint()
+    for text, problem in [("dog", "cat/a.png has no class: order.txt"), ("dog\ndog", "a name twice"), ("", "no name")]:
+        order.write_text(text)
+        with pytest.raises(DataError, match=problem):
+            load(str(root), classes=str(order))
+    with pytest.raises(DataError, match="'sortd' cannot be read.*allowed: numbers"):
+        load(str(root), classes="sortd")
+
+
+def test_a_file_gives_each_image_its_class(root: Path, tmp_path: Path) -> None:
+    given = tmp_path / "labels.txt"
+    given.write_text("a.BMP 4\ncat,7\ncat/b.png\t2\n")
+    data = load(str(root), classes=str(given))
+    assert (data.classes, data.truths([0, 1, 2])) == (8, [2, 4, 7])
+    assert np.array_equal(np.rint(data.inputs([2])[0] * 255), pixels_of(2).transpose(2, 0, 1))
+
+
+def test_a_flat_folder_has_no_truths_unless_a_file_gives_them(root: Path, tmp_path: Path) -> None:
+    data = load(str(root / "cat"))
+    assert (len(data), data.classes, data.truths([0, 1])) == (2, None, [None, None])
+    given = tmp_path / "labels.txt"
+    given.write_text("b.png 0\na.png 5")
+    labelled = load(str(root / "cat"), classes=str(given))
+    assert (labelled.classes, labelled.truths([0, 1])) == (6, [0, 5])
+    assert np.array_equal(labelled.inputs([0, 1]), data.inputs([1, 0]))
+    assert labelled.fingerprint() != data.fingerprint()
+
+
+def test_one_image_is_a_data_set(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root / "cat")
+    for name in ("a.png", str(root / "cat" / "a.png"), "folder:a.png"):
+        data = load(name)
+        assert (data.name, len(data), data.classes, data.truths([0])) == ("a.png", 1, None, [None])
+        assert np.array_equal(np.rint(data.inputs([0])[0] * 255), pixels_of(2).transpose(2, 0, 1))
+
+
+def test_images_beside_class_folders_are_refused(root: Path) -> None:
+    save(root / "a.png", pixels_of(0))
+    with pytest.raises(DataError, match="holds 1 images beside class folders with 3"):
+        ImageFolder(root)
+
+
+def test_a_crop_is_the_centre_of_what_was_resized(root: Path) -> None:
+    whole, cut = load(str(root), size=8), load(str(root), size=8, crop=4)
+    assert cut.shape == (3, 4, 4)
+    assert np.array_equal(cut.inputs([0, 1, 2]), whole.inputs([0, 1, 2])[:, :, 2:6, 2:6])
+    assert len({whole.fingerprint(), cut.fingerprint(), load(str(root), size=4).fingerprint()}) == 3
+    for size, crop in [(None, 4), (4, 5), (4, 0)]:
+        with pytest.raises(SettingError, match=f"crop is {crop} and size {size}"):
+            load(str(root), size=size, crop=crop)

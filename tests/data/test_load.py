@@ -55,7 +55,7 @@ def test_a_path_to_nothing_is_named(tmp_path: Path) -> None:
 
 
 def test_size_is_for_folders() -> None:
-    with pytest.raises(SettingError, match="size=32 was given for 'digits'; only folders"):
+    with pytest.raises(SettingError, match="size=32 was given for 'digits'; it is for folders"):
         load("digits", size=32)
 
 

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 import smoothcert.cli
 from smoothcert.explore.server import Server
-from smoothcert.store import RESULTS, SqliteStore, open_run
+from smoothcert.store import SqliteStore, open_run
 from smoothcert.store.imports import Log, import_log
 
 Cli = Callable[..., tuple[str, str]]
@@ -44,7 +44,7 @@ def settings(run: Path) -> str:
 def without_records(folder: Path, text: str | None) -> Path:
     """A run directory with these settings and nothing else."""
     folder.mkdir()
-    with SqliteStore(folder / RESULTS, create=True) as store:
+    with SqliteStore(folder) as store:
         store.describe({"configuration": {"data": "d"}, "notes": {} if text is None else {"settings": text}})
     return folder
 
@@ -77,7 +77,7 @@ def test_what_cannot_be_looked_into(cli: Cli, run: Path, tmp_path: Path) -> None
         save_file({name: 2 * value for name, value in weights.items()}, stranger, file.metadata())
     nowhere = text.replace("m.safetensors", "gone.safetensors")
     wrong = {
-        "none is not a run: there is no results.sqlite": (tmp_path / "none",),
+        "none is not a run: it holds no results": (tmp_path / "none",),
         "holds no records yet; certify some inputs into it first": (without_records(tmp_path / "empty", text),),
         "log was imported from a log, which holds neither model nor noise": (tmp_path / "log",),
         "does not say how it was certified": (without_records(tmp_path / "python", None),),

@@ -20,7 +20,7 @@ from smoothcert.noise import Noise
 from smoothcert.regions import Region
 from smoothcert.run import record_poll
 from smoothcert.smoother import Batch, Smoother
-from smoothcert.store import RESULTS, SqliteStore
+from smoothcert.store import SqliteStore
 
 
 def whole(explorer: Explorer, asked: Asked) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def small(tmp_path: Path) -> Specimen:
     smoother = Smoother(net, Noise("gaussian", 0.3), estimate=200)
     x = torch.linspace(-1, 1, 6)
     [poll] = smoother.polls([Batch(x[None], [0])])
-    with SqliteStore(tmp_path / RESULTS, create=True) as store:
+    with SqliteStore(tmp_path) as store:
         record = record_poll(smoother, poll, smoother.conclude(poll), None, store)
         return Specimen(record, smoother, x, store)
 
@@ -169,9 +169,9 @@ def test_noise_chosen_anew_betrays_a_frozen_certificate_and_the_memory_keeps_it(
 
 def test_a_memory_must_be_there(leak: Explorer, leaking: tuple[Smoother, ArrayDataset], tmp_path: Path) -> None:
     with pytest.raises(RunError, match="give its file with --memory"):
-        Explorer(*leaking, leak.run.directory)
+        Explorer(*leaking, leak.run.place)
     with pytest.raises(SettingError, match="there is no memory at"):
-        Explorer(*leaking, leak.run.directory, tmp_path / "none")
+        Explorer(*leaking, leak.run.place, tmp_path / "none")
 
 
 def test_an_abstention_has_no_region(leak: Explorer) -> None:

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smoothcert.errors import SettingError
-from smoothcert.maths.boundaries import Boundary, BoundaryCache, boundary, decide, nested
+from smoothcert.estimators.boundary_cache import BoundaryCache
+from smoothcert.maths.boundaries import Boundary, boundary, decide, nested
 from smoothcert.maths.sequential import crossing_probability, late_spending, looks
 
 PROBABILITIES = (0.55, 0.7, 0.9, 0.99, 0.999)
@@ -92,8 +93,8 @@ def test_giving_up_is_not_binding():
     counts = np.minimum(test.lower, test.looks)[None, :].copy()
     counts[0, -1] = test.upper[-1]  # down at first, up in the end: still claimed, as the error allows
     assert decide(counts, [test]).claimed.tolist() == decide(counts, [never]).claimed.tolist() == [0]
-    assert decide(counts[:, :12], [test]).settled.tolist() == [True]
-    assert decide(counts[:, :12], [never]).settled.tolist() == [False]
+    assert decide(counts[:, :12], [test]).decided.tolist() == [True]
+    assert decide(counts[:, :12], [never]).decided.tolist() == [False]
 
 
 # --- several p0 at one alpha
@@ -152,7 +153,7 @@ def test_deciding_is_what_it_says_and_more_votes_for_it_never_claim_less(steps, 
     counts = np.cumsum(steps)[None, :]
     more = np.minimum(counts + extra, times[: len(steps)])
     decision = decide(counts, tests)
-    assert (decision.claimed[0], decision.settled[0]) == plain_decision(counts[0].tolist(), tests)
+    assert (decision.claimed[0], decision.decided[0]) == plain_decision(counts[0].tolist(), tests)
     assert decide(more, tests).claimed[0] >= decision.claimed[0]
 
 
@@ -164,7 +165,7 @@ def test_what_is_claimed_stays_claimed():
     claims = np.stack([decide(counts[:, :j], tests).claimed for j in range(1, times.size + 1)])
     assert np.all(np.diff(claims, axis=0) >= 0)
     assert set(claims[-1]) <= {-1, 0, 1}
-    assert decide(counts, tests).settled.all()
+    assert decide(counts, tests).decided.all()
 
 
 @pytest.mark.parametrize(
@@ -201,14 +202,21 @@ def test_a_stored_boundary_is_read_back_as_it_was(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda whole: b"", lambda whole: whole[:200], lambda whole: whole[:300] + whole[301:]]
+    "damage",
+    [
+        lambda whole: b"",
+        lambda whole: whole[:200],
+        lambda whole: whole[:300] + whole[301:],
+        *(lambda whole, at=at: whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :] for at in range(0, 800, 50)),
+    ],
 )
 def test_a_damaged_file_is_ignored_and_rewritten(tmp_path, damage):
     first = BoundaryCache(tmp_path).get(0.9, [100, 200], ALPHA)
     (path,) = tmp_path.iterdir()
     whole = path.read_bytes()
     path.write_bytes(damage(whole))
-    assert same(BoundaryCache(tmp_path).get(0.9, [100, 200], ALPHA), first)
+    with pytest.warns(UserWarning, match="is damaged"):
+        assert same(BoundaryCache(tmp_path).get(0.9, [100, 200], ALPHA), first)
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
     assert same(BoundaryCache(tmp_path).get(0.9, [100, 200], ALPHA), first)
     assert len(path.read_bytes()) == len(whole)
@@ -221,7 +229,8 @@ def test_a_file_about_another_test_is_not_believed(tmp_path):
     wanted = cache.get(0.9, [100, 200], ALPHA)
     for path in tmp_path.iterdir():
         path.write_bytes(other.read_bytes())
-    assert same(BoundaryCache(tmp_path).get(0.9, [100, 200], ALPHA), wanted)
+    with pytest.warns(UserWarning, match="was renamed"):
+        assert same(BoundaryCache(tmp_path).get(0.9, [100, 200], ALPHA), wanted)
 
 
 def test_different_settings_are_different_entries(tmp_path):
@@ -242,7 +251,7 @@ def test_many_writers_at_once_leave_whole_files(tmp_path):
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda key: BoundaryCache(tmp_path).get(*key), settings))
     assert all(same(test, boundary(*key)) for test, key in zip(found, settings, strict=True))
-    assert sorted(each.suffix for each in tmp_path.iterdir()) == [".npz"] * 3
+    assert sorted(each.suffix for each in tmp_path.iterdir()) == [".arrays"] * 3
 
 
 def test_a_shared_boundary_cannot_be_changed():

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from smoothcert.bracket import certified_radius
 from smoothcert.laws import law_named
 from smoothcert.maths.domination import dominations, l2_radius
 from smoothcert.maths.renyi import ORDERS, Divergences, threshold
+from smoothcert.radius.bracket import certified_radius
 
 CHANCES = np.array([0.51, 0.6, 0.8, 0.9, 0.99, 0.999])
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from smoothcert.records import Record
-from smoothcert.store import RESULTS, SqliteStore
+from smoothcert.records.record import Record
+from smoothcert.store import SqliteStore
 from smoothcert.store.pictures import picture_of
 from smoothcert.testing.records import RECORD
 
@@ -68,8 +68,6 @@ def write_run(tmp_path: Path) -> Callable[..., Path]:
             "trials": 1000,
             "estimator": "fixed",
             "radii": [],
-            "tolerance": 0.02,
-            "rivals": "rest",
             "block": 200,
             "select": 100,
             "shared_noise": False,
@@ -79,7 +77,7 @@ def write_run(tmp_path: Path) -> Callable[..., Path]:
             "model": "m" * 64,
         }
         values |= configuration | ({} if data is None else {"data": data})
-        with SqliteStore(folder / RESULTS, create=True) as store:
+        with SqliteStore(folder) as store:
             store.describe(
                 {
                     "configuration": values,

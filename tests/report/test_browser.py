@@ -278,3 +278,36 @@ def test_poor_runs_still_give_a_clear_page(
         assert "No pictures" in text
     if kind == "abstentions":
         assert "Nothing is certified in these runs." in text
+
+
+@pytest.mark.parametrize("width", [1100, 1400])
+def test_a_table_of_seven_runs_is_not_cut_off(
+    opened: Callable[..., Any], some: Make, write_run: Make, tmp_path: Path, width: int
+) -> None:
+    names = [
+        f"{method}_sigma_0.{k}5_memory" for k, method in enumerate(["fixed", "ancer", "data_dependent"] * 2 + ["x"])
+    ]
+    page = opened(written([write_run(name, some(40)) for name in names], tmp_path), {"width": width, "height": 900})
+    sizes = page.evaluate("[...document.querySelectorAll('.scroll')].map(one => [one.scrollWidth, one.clientWidth])")
+    assert len(sizes) > 3
+    assert all(needed <= given for needed, given in sizes), sizes
+    header = page.evaluate("[...document.querySelectorAll('#tables table')[0].rows[0].cells].map(one => one.innerText)")
+    assert header == ["run", *names]
+
+
+@pytest.mark.parametrize("radius", [0.0, 0.3, 3e-7])
+def test_charts_of_values_that_are_alike(
+    opened: Callable[..., Any], record: Make, write_run: Make, tmp_path: Path, radius: float
+) -> None:
+    """One value, and values that differ by an ulp; the fixture fails on any error of a script."""
+    near = [radius, math.nextafter(radius, 1), math.nextafter(radius, -1) if radius else 0.0]
+    sizes = [{"radius": one, "proxy_radius": one, "region_radius": one} for one in near]
+    one = [record(index, **sizes[0]) for index in range(3)]
+    alike = [record(index, **size) for index, size in enumerate(sizes)]
+    page = opened(written([write_run("one", one), write_run("alike", alike, maps=True)], tmp_path))
+    page.wait_for_selector("#behind figure svg")
+    drawn = page.evaluate(
+        "[...document.querySelectorAll('#behind figure')].map(one => one.querySelectorAll('rect, path').length)"
+    )
+    assert len(drawn) == 4
+    assert all(number > 0 for number in drawn) or radius == 0  # nothing has no factors

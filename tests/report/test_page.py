@@ -23,12 +23,12 @@ import smoothcert as sc
 from smoothcert.certificates import Soundness
 from smoothcert.data import ArrayDataset
 from smoothcert.errors import RunError
-from smoothcert.facts import FACTS
 from smoothcert.metrics.bands import accuracy_band, binomial_band
 from smoothcert.metrics.curves import certified_accuracy
 from smoothcert.metrics.distributions import by_class, ecdf, gap, probabilities, sigma_factor
 from smoothcert.recertify import recertify
-from smoothcert.records import Record
+from smoothcert.records.facts import FACTS
+from smoothcert.records.record import Record
 from smoothcert.report import page as pages
 from smoothcert.report.pictures import BUDGET, evenly, pictures_of, scale_map
 from smoothcert.report.runs import read_runs
@@ -243,7 +243,11 @@ class TestUnfair:
             ({"norm": 1.0}, {}, "different norm (l2: a; l1: b)"),
             ({"domain": "reals"}, {}, "different domain"),
             ({}, {"model": "x"}, f"different model ({'m' * 12}: a; x: b)"),
-            ({}, {"rivals": "runner_up"}, "different rivals (rest: a; runner_up: b)"),
+            (
+                {},
+                {"estimator": "sequential:rivals=runner_up"},
+                "different estimator (sequential: a; sequential:rivals=runner_up: b)",
+            ),
             ({}, {"select": 10}, "different select (100: a; 10: b)"),
             ({}, {"shared_noise": True}, "different shared noise (false: a; true: b)"),
             ({}, {"seed": 1}, "different seed (0: a; 1: b)"),
@@ -265,11 +269,9 @@ class TestUnfair:
         ("first", "second", "words"),
         [
             ({}, {"radii": [0.5]}, "different radii (all: a; 0.5: b)"),
-            ({}, {"tolerance": 0.1}, "different tolerance (0.02: a; 0.1: b)"),
-            ({"radii": [0.5]}, {"radii": [0.5], "tolerance": 0.1}, ""),  # radii stop the votes, no tolerance does
             (
                 {"estimator": "fixed"},
-                {"estimator": "fixed", "tolerance": 0.1, "radii": [0.5]},
+                {"estimator": "fixed", "radii": [0.5]},
                 "",
             ),  # nothing stops them
             ({}, {"device": "cuda", "torch": "9", "compiled": True, "law": "laplace", "scale": 2.0, "tuner": "t"}, ""),
@@ -329,9 +331,9 @@ class TestUnfair:
     def test_subsets_and_unfinished_runs(self, some: Make, write_run: Make, tmp_path: Path) -> None:
         folders = [write_run("a", some(5)), write_run("b", some(5)[:3])]
         assert "different subsets of the data (a: 5, b: 3; 3 in common)" in self.warnings(*folders)
-        from smoothcert.store import RESULTS, SqliteStore
+        from smoothcert.store import SqliteStore
 
-        with SqliteStore(folders[1] / RESULTS) as store:
+        with SqliteStore(folders[1]) as store:
             store.describe({"subset": list(range(5))})
         assert "b is not finished: 3 of 5 inputs" in self.warnings(*folders)
 

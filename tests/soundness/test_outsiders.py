@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from smoothcert.errors import ModelError, NotFixed
 from smoothcert.models import MODELS, load_model
+from smoothcert.models.onnx import _in_train_mode
 from smoothcert.noise import Noise
 from smoothcert.smoother import Smoother
 
@@ -387,6 +388,8 @@ class TestOnnx:
             "dropout": helper.make_node("Dropout", ["x", "half", "yes"], ["y"]),
             "idle": helper.make_node("Dropout", ["x", "half", "no"], ["y"]),
             "norm": helper.make_node("BatchNormalization", ["x", *"sbmv"], ["y", "n", "w"], training_mode=1, name="bn"),
+            "silent": helper.make_node("BatchNormalization", ["x", *"sbmv"], ["y"], training_mode=1),
+            "old": helper.make_node("BatchNormalization", ["x", *"sbmv"], ["y", "n", "w"]),
             "mean": helper.make_node("ReduceMean", ["x"], ["n"], axes=[0]),
             "dice": helper.make_node("RandomNormalLike", ["x"], ["n"]),
             "add": helper.make_node("Add", ["x", "n"], ["y"]),
@@ -423,6 +426,10 @@ class TestOnnx:
         monkeypatch.setattr("smoothcert.models.onnx._in_train_mode", lambda path: [])
         with pytest.raises(NotFixed, match=f"{TWICE}|{COMPANY}"):
             smoother(load_model(path, shape=(4,))).certify(X)
+
+    @pytest.mark.parametrize("kind", ["silent", "old"])
+    def test_a_batch_norm_shows_its_mode_by_a_flag_or_by_its_outputs(self, tmp_path: Path, kind: str) -> None:
+        assert _in_train_mode(self.write(tmp_path / "net.onnx", kind)) == ["BatchNormalization of y"]
 
     @pytest.mark.parametrize(("kinds", "words"), [(("mean", "add"), COMPANY), (("dice", "add"), TWICE)])
     def test_other_graphs_are_probed(self, tmp_path: Path, kinds: tuple[str, ...], words: str) -> None:

@@ -9,9 +9,9 @@ from smoothcert.certificates import Soundness
 from smoothcert.errors import DataError, RunError, SettingError
 from smoothcert.metrics.curves import abstention, average_certified_radius, certified_accuracy
 from smoothcert.recertify import recertify
-from smoothcert.report.comparisons import best_of_all, supersets
+from smoothcert.report.comparisons import best_of_all, envelopes, supersets
 from smoothcert.report.exports import to_cohen
-from smoothcert.report.runs import read_runs
+from smoothcert.report.runs import Line, read_runs
 from smoothcert.report.write import write_report
 from smoothcert.store import open_run
 from smoothcert.store.imports import Log, import_log
@@ -65,6 +65,44 @@ def test_proxy_radii_and_the_noise_of_each_input(tmp_path: Path) -> None:
         first, second = store.records()
     assert (first.radius, first.proxy_radius, first.scale, first.region_radius) == (0.5, 0.75, 0.25, 2.0)
     assert (second.label, second.scale) == (None, 0.125)
+
+
+def test_radii_in_units_of_the_noise_are_quotients_of_what_is_written(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(f"{HEAD}\n0\t3\t3\t0.3\t1\t1\n", encoding="utf-8")
+    import_log(tmp_path / "log", tmp_path / "run", "cohen", Log(sigma=0.1, alpha=0.001, trials=100))
+    with open_run(tmp_path / "run") as store:
+        assert [one.region_radius for one in store.records()] == [3.0]
+
+
+def test_the_least_scale_of_uniform_noise_is_a_half_width(tmp_path: Path) -> None:
+    """The authors draw (2u - 1)·sigma: a standard deviation of 0.25 would be a half-width of 0.25·√3."""
+    (tmp_path / "log").write_text(ANCER, encoding="utf-8")
+    uniform = Log(sigma=0.5, alpha=0.001, trials=100_000, law="uniform", norm=1)
+    import_log(tmp_path / "log", tmp_path / "run", "ancer", uniform)
+    with open_run(tmp_path / "run") as store:
+        first, second = store.records()
+    assert (first.scale, first.region_radius, second.scale) == (0.25, 2.0, 0.125)
+    (tmp_path / "log").write_text(ANCER.replace("min_sigma", "sigma"), encoding="utf-8")
+    import_log(tmp_path / "log", tmp_path / "other", "ancer", uniform)
+    with open_run(tmp_path / "other") as store:
+        assert next(store.records()).scale == pytest.approx(0.25 * 3**0.5)
+
+
+def test_logs_at_several_sigmas_have_an_envelope(tmp_path: Path) -> None:
+    (tmp_path / "low").write_text(f"{HEAD}\n0\t1\t1\t0.5\t1\t1\n1\t1\t1\t0.6\t1\t1\n", encoding="utf-8")
+    (tmp_path / "high").write_text(f"{HEAD}\n0\t1\t-1\t0.0\t0\t1\n1\t1\t1\t1.5\t1\t1\n", encoding="utf-8")
+    for name, sigma in (("low", 0.25), ("high", 1.0)):
+        for method in ("cohen", "other"):
+            log = Log(sigma, alpha=0.001, trials=100_000, method=method)
+            import_log(tmp_path / name, tmp_path / f"{method}-{name}", "cohen", log)
+
+    def lines(*names: str) -> list[Line]:
+        return [line for run in read_runs([tmp_path / name for name in names]) for line in run.lines]
+
+    sheet = envelopes(lines("cohen-low", "cohen-high", "other-low"), [0.5, 1.0, 2.0])
+    assert sheet is not None
+    assert sheet.rows == (("cohen-low, cohen-high", "imported", "2", "100.0", "50.0", "0.0"),)
+    assert envelopes(lines("cohen-low", "other-high"), [0.5]) is None
 
 
 def test_our_own_log_comes_back(log: Path, tmp_path: Path) -> None:
@@ -129,7 +167,7 @@ def test_it_is_not_judged_again(log: Path, tmp_path: Path) -> None:
         (HEAD + "\n0\t3\t3\t1\t1\tlong\n", "could not convert"),
         (HEAD + "\n0\t3\t3\t1\t1\t1\n0\t3\t3\t1\t1\t1\n", "line 3: input 0 stands in the log twice"),
         (HEAD + "\n-5\t3\t3\t1\t1\t1\n", "idx -5"),
-        (ANCER.replace("0.25", "0.0"), "standard deviation 0"),
+        (ANCER.replace("0.25", "0.0"), "the noise has scale 0"),
     ],
 )
 def test_a_broken_log_is_refused_and_nothing_is_left(text: str, words: str, tmp_path: Path) -> None:

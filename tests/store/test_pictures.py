@@ -10,7 +10,7 @@ from torch import nn
 import smoothcert as sc
 from smoothcert.data import ArrayDataset
 from smoothcert.recertify import recertify
-from smoothcert.store import RESULTS, SqliteStore, open_run
+from smoothcert.store import open_run
 from smoothcert.store.pictures import LARGEST, picture_of
 
 
@@ -64,10 +64,3 @@ def test_a_run_keeps_them_and_recertify_too(tmp_path: Path) -> None:
         with open_run(tmp_path / name) as store:
             assert store.pictured() == [0, 2]
             np.testing.assert_array_equal(store.picture(2).pixels, pixels[2, 0])
-
-
-def test_a_store_from_before_has_none(tmp_path: Path) -> None:
-    with SqliteStore(tmp_path / RESULTS, create=True) as store:
-        store._db.execute("DROP TABLE pictures")
-    with open_run(tmp_path) as store:
-        assert store.pictured() == []

@@ -92,7 +92,7 @@ def asked(bound: float, *, answer: int) -> tuple[Subject, Quiet]:
     x, noise = torch.full((DIM,), 2.0), Noise("gaussian", 0.3)
     smoother = Smoother(by_grey, noise)
     subject = Subject(smoother, 0, x, noise, Gap.of(noise.law, 2, DIM))
-    return subject, Quiet.of(subject, 1, subject.mirrored(Phase.CHECK, 0, 200), bound)
+    return subject, Quiet.of(subject, 1, [subject.mirrored(Phase.CHECK, 0, 200)], bound)
 
 
 class TestQuiet:

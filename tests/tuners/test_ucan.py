@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from smoothcert.certificates import Soundness
 from smoothcert.errors import RunError, SettingError, WeightsError
 from smoothcert.identity import described
-from smoothcert.memory import Memory
+from smoothcert.memory.memory import Memory
 from smoothcert.models import read_metadata, read_state, save_weights
 from smoothcert.noise import Noise
 from smoothcert.regions import Region

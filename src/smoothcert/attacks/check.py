@@ -12,13 +12,13 @@ from torch import Tensor
 from smoothcert.attacks import ATTACKS, DEFAULT, Attack, attack_named
 from smoothcert.attacks.verdict import judge
 from smoothcert.attacks.victim import Victim
-from smoothcert.bounds import check_alpha
 from smoothcert.certificates import Certificate, Soundness
 from smoothcert.errors import InputError, ModelError, SettingError
-from smoothcert.findings import Attempt, Finding, worst_of
+from smoothcert.estimators.bounds import check_alpha
 from smoothcert.maths import FloatArray
-from smoothcert.memory import Memory
+from smoothcert.memory.memory import Memory
 from smoothcert.polling import make_fixed
+from smoothcert.records.findings import Attempt, Finding, worst_of
 from smoothcert.smoother import Smoother, checked
 
 NEARER = "nearer"  # the attempt that moves a violation towards the input
@@ -126,6 +126,7 @@ def check(
         alpha=effort.alpha,
         attempts=tuple(attempt for attempt, _ in tried),
         offset=_worst(tried)[1].reshape(victim.shape),
+        shared_noise=smoother.pollster.shared_noise,
     )
 
 

@@ -11,12 +11,12 @@ import torch
 
 from smoothcert.attacks.victim import Victim
 from smoothcert.errors import InputError
-from smoothcert.findings import Attempt
 from smoothcert.maths import FloatArray, IntArray
 from smoothcert.maths.intervals import lower_bound
 from smoothcert.maths.sequential import late_spending, looks
 from smoothcert.noise import Noise
 from smoothcert.polling import Count
+from smoothcert.records.findings import Attempt
 from smoothcert.seeds import Stage
 from smoothcert.votes import Votes
 

@@ -17,12 +17,12 @@ from smoothcert.errors import InputError, ModelError, SettingError
 from smoothcert.maths import FloatArray
 from smoothcert.maths.geometry import p_norm
 from smoothcert.maths.projections import check_projectable, project, snap, to_boundary
-from smoothcert.memory import Memory
+from smoothcert.memory.memory import Memory
 from smoothcert.noise import Noise, nearest_on_grid
+from smoothcert.polling import in_blocks, rows_per_call
 from smoothcert.seeds import Stage, draws_for, entropy_for, generator_for
 from smoothcert.smoother import Smoother
 
-ROWS = 400  # copies in one call of the classifier
 SHARP = 30.0  # a gap between logits beyond which the gradient of a softmax in float32 is lost
 HUGE = 1e30  # logits that are infinite
 TINY = 1e-6  # relative; a point in float32 must lie inside the region exactly
@@ -45,6 +45,7 @@ class Victim:
         check_projectable(certificate.region.norm)
         self.smoother, self.x, self.index, self.label = smoother, x, index, certificate.label
         self.shape = tuple(x.shape)
+        smoother.suit(self.shape)
         if smoother.noise.per_input(len(self.shape)):
             raise SettingError(
                 "noise with a row for each input says nothing about other points, so there is no predictor to attack; "
@@ -231,7 +232,8 @@ class Victim:
         Logits whose first two are farther apart than ``sharpest`` on average are divided down to that.
         """
         self.evaluations += len(copies)
-        logits = torch.cat([self.smoother.model(part) for part in torch.split(copies, ROWS)])
+        size = rows_per_call(len(copies), self.smoother.plan.block)
+        logits = in_blocks(self.smoother.model, zip(torch.split(copies, size), strict=True))
         broken = logits.isnan().any(dim=1, keepdim=True)
         finite = logits.float().masked_fill(broken, 0.0).clamp(-HUGE, HUGE)
         if sharpest < math.inf:

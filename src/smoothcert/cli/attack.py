@@ -19,7 +19,7 @@ EXAMPLE = "smoothcert attack runs/a --limit 50 --beyond 1.5,2"
 
 
 def command(
-    run: Annotated[Path, typer.Argument(help="A run directory.")],
+    run: o.Run,
     attack: Annotated[
         list[str] | None,
         typer.Option(
@@ -57,6 +57,7 @@ def command(
     from smoothcert.attacks.check import Effort
     from smoothcert.attacks.over_run import attack_run
     from smoothcert.report.attacks import attack_summary, attack_table, draw_room
+    from smoothcert.store import directory_of
 
     effort = Effort(tuple(attack) if attack else None, budget, votes, alpha)
     smoother, dataset = certified_with(run, model=model, weights=weights, data=data, root=root, device=device)
@@ -75,7 +76,8 @@ def command(
     else:
         output.print(attack_table(findings))
     if beyond is not None:
-        write_atomically(run / "room.png", draw_room(findings))
-        errors.print(f"curve: {run / 'room.png'}", highlight=False)
+        picture = (directory_of(run) or Path()) / "room.png"
+        write_atomically(picture, draw_room(findings))
+        errors.print(f"curve: {picture}", highlight=False)
     if any(row["broken"] for row in rows):
         raise typer.Exit(1)

@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
     from smoothcert.data.base import Dataset
     from smoothcert.maths import FloatArray
-    from smoothcert.memory import Memory
+    from smoothcert.memory.memory import Memory
     from smoothcert.noise import Noise
     from smoothcert.smoother import Smoother
+    from smoothcert.store import Place
 
 
-def settings_of_run(run: Path, changes: Mapping[str, str | None]) -> Settings:
+def settings_of_run(run: Place, changes: Mapping[str, str | None]) -> Settings:
     """The settings that a run was certified with, with some of them changed."""
     from smoothcert.store import open_run
 
@@ -44,7 +45,7 @@ def settings_of_run(run: Path, changes: Mapping[str, str | None]) -> Settings:
 
 
 def certified_with(
-    run: Path, *, model: str | None, weights: str | None, data: str | None, root: str | None, device: str | None
+    run: Place, *, model: str | None, weights: str | None, data: str | None, root: str | None, device: str | None
 ) -> tuple[Smoother, Dataset]:
     """The classifier and the data of a run, from its own settings or from where its files have moved."""
     moved = {
@@ -75,6 +76,8 @@ def dataset_of(settings: DataSettings) -> Dataset:
             split=settings.split,
             download=settings.download,
             size=settings.size,
+            crop=settings.crop,
+            classes=settings.classes,
             progress=show,
         )
 
@@ -139,8 +142,6 @@ def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = No
         alpha=votes.alpha,
         estimator=votes.estimator,
         radii=votes.radii,
-        tolerance=votes.tolerance,
-        rivals=votes.rivals,
         seed=votes.seed,
         block=votes.block,
         workers=votes.workers,

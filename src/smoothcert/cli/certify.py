@@ -20,7 +20,9 @@ EXAMPLE = "smoothcert certify --model cnn.safetensors --data digits --sigma 0.5 
 
 def command(
     context: typer.Context,
-    out: Annotated[Path, typer.Option(help="The run directory; an existing one is continued.")],
+    out: Annotated[
+        str, typer.Option(help="The run directory, or another store as name:key=value; an existing one is continued.")
+    ],
     model: o.Model = None,
     weights: o.Weights = None,
     mean: o.Mean = None,
@@ -30,6 +32,8 @@ def command(
     root: o.Root = None,
     split: o.Split = None,
     size: o.Size = None,
+    crop: o.Crop = None,
+    classes: o.Classes = None,
     limit: o.Limit = None,
     skip: o.Skip = None,
     indices: o.Indices = None,
@@ -47,8 +51,6 @@ def command(
     alpha: o.Alpha = None,
     estimator: o.Estimator = None,
     radii: o.Radii = None,
-    tolerance: o.Tolerance = None,
-    rivals: o.Rivals = None,
     seed: o.Seed = None,
     block: o.Block = None,
     rows: o.Rows = None,
@@ -73,8 +75,8 @@ def command(
     errors.print(f"{done} inputs in {out}; look at them with: smoothcert report {out}")
 
 
-def certify_run(settings: Settings, out: Path, *, note: str, title: str = "certify") -> int:
-    """Run the settings into the directory with a progress bar; how many inputs it now holds."""
+def certify_run(settings: Settings, out: Path | str, *, note: str, title: str = "certify") -> int:
+    """Run the settings into a store with a progress bar; how many inputs it now holds."""
     dataset = dataset_of(settings.data)
     indices = indices_of(settings.data, dataset)
     smoother = smoother_of(settings, dataset)
@@ -86,8 +88,7 @@ def certify_run(settings: Settings, out: Path, *, note: str, title: str = "certi
 
         def show(progress: Progress) -> None:
             rate = progress.votes / (time.perf_counter() - began)
-            tuned = f"{progress.tuned} tuned, " if progress.tuned else ""
-            bar.update(task, completed=progress.done, rate=f"{tuned}{rate:,.0f} votes/s")
+            bar.update(task, completed=progress.done, rate=f"{rate:,.0f} votes/s")
 
         text = write_settings(settings)
         notes = {"command": note, "settings": text}
@@ -104,7 +105,16 @@ def certify_run(settings: Settings, out: Path, *, note: str, title: str = "certi
                 memory=memory,
             )
         except KeyboardInterrupt:
-            write_atomically(out / "run.toml", text.encode())
+            _write_settings(out, text)
             raise
-    write_atomically(out / "run.toml", text.encode())
+    _write_settings(out, text)
     return len(indices)
+
+
+def _write_settings(out: Path | str, text: str) -> None:
+    """Beside the results of a directory; any other store holds them among its facts alone."""
+    from smoothcert.store import directory_of
+
+    directory = directory_of(out)
+    if directory is not None:
+        write_atomically(directory / "run.toml", text.encode())

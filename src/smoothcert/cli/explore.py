@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import webbrowser
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,7 +16,7 @@ EXAMPLE = "smoothcert explore runs/a --open"
 
 
 def command(
-    run: Annotated[Path, typer.Argument(help="A run directory.")],
+    run: o.Run,
     memory: o.KeptBy = None,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     model: o.Model = None,

@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from smoothcert.cli.console import errors
+from smoothcert.cli.options import Run
 from smoothcert.errors import SettingError, look_up
 from smoothcert.files import write_atomically
 
 if TYPE_CHECKING:
-    from smoothcert.records import Record
+    from smoothcert.records.record import Record
 
 NAME = "export"
 EXAMPLE = "smoothcert export runs/a --format cohen --out a.tsv"
 
 
 def command(
-    run: Annotated[Path, typer.Argument(help="A run directory.")],
+    run: Run,
     format: Annotated[
         str, typer.Option(help="csv, parquet (needs the extra 'parquet') or cohen (the tab-separated log).")
     ] = "csv",

@@ -18,7 +18,11 @@ def command(
     file: Annotated[Path, typer.Argument(help="A tab-separated log: idx label predict radius correct time …")],
     out: Annotated[Path, typer.Option(help="A new run directory for the result.")],
     sigma: Annotated[
-        float, typer.Option(help="Standard deviation of the noise; a column sigma or min_sigma of the log goes first.")
+        float,
+        typer.Option(
+            help="Standard deviation of the noise. Columns of the log go first: sigma, or min_sigma, which is the law's scale "
+            "(for uniform noise its half-width)."
+        ),
     ],
     alpha: Annotated[float, typer.Option(help="Probability of error per certificate that its author used.")],
     n: Annotated[int, typer.Option("--n", "-n", help="Votes per certificate that its author used.")],
@@ -27,6 +31,10 @@ def command(
     ] = "cohen",
     noise: Annotated[str, typer.Option(help="The law of the noise, as for certify.")] = "gaussian",
     norm: Annotated[float, typer.Option(help="The norm of the radii.")] = 2.0,
+    method: Annotated[
+        str,
+        typer.Option(help="Whose it is: logs of one method have a common envelope over sigmas. [default: the format]"),
+    ] = "",
 ) -> None:
     """Read a log that this field publishes into a run, to stand in a report beside ours.
 
@@ -34,5 +42,5 @@ def command(
     """
     from smoothcert.store.imports import Log, import_log
 
-    number = import_log(file, out, format, Log(sigma, alpha, n, noise, norm), command=command_line())
+    number = import_log(file, out, format, Log(sigma, alpha, n, noise, norm, method), command=command_line())
     errors.print(f"{number} records in {out}; compare with: smoothcert report {out} RUN")

@@ -22,6 +22,8 @@ KINDS = {
     "laws": ("smoothcert.laws:REGISTRY", "--noise"),
     "methods": ("smoothcert.tuners:REGISTRY", "--method"),
     "recipes": ("smoothcert.training:REGISTRY", "train --recipe"),
+    "estimators": ("smoothcert.estimators:REGISTRY", "--estimator"),
+    "stores": ("smoothcert.store:REGISTRY", "--out"),
     "attacks": ("smoothcert.attacks:REGISTRY", "attack --attack"),
     "models": ("smoothcert.models:MODELS", "--model"),
     "data": ("smoothcert.data:DATASETS", "--data"),

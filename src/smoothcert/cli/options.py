@@ -41,20 +41,40 @@ Std = Annotated[str | None, typer.Option(help="Channel standard deviations, comm
 Data = Annotated[
     str | None,
     typer.Option(
-        help="digits (embedded), mnist, fashion_mnist, cifar10, a folder of class folders, or an .npz file with x "
-        "and y. [default: digits]",
+        help="digits (embedded), mnist, fashion_mnist, cifar10, a folder of class folders or of images, an image, or an "
+        ".npz file with x and y. [default: digits]",
         rich_help_panel=DATA,
     ),
 ]
+Run = Annotated[str, typer.Argument(help="A run: its directory, or its store as name:key=value.")]
 KeptBy = Annotated[
-    Path | None, typer.Option(help="The memory that keeps the certificates. [default: the run's own, if any]")
+    str | None, typer.Option(help="The memory that keeps the certificates. [default: the run's own, if any]")
 ]
 MovedData = Annotated[
     str | None, typer.Option(help="Where the data of the run are now: a folder, or an .npz file.", rich_help_panel=DATA)
 ]
 Root = Annotated[str | None, typer.Option(help="Where data sets are kept; else SMOOTHCERT_DATA.", rich_help_panel=DATA)]
 Split = Annotated[str | None, typer.Option(help="train or test. [default: test]", rich_help_panel=DATA)]
-Size = Annotated[int | None, typer.Option(help="Resize and crop the images of a folder to this.", rich_help_panel=DATA)]
+Size = Annotated[
+    int | None,
+    typer.Option(help="Resize the shorter side of a folder's images to this, and crop.", rich_help_panel=DATA),
+]
+Crop = Annotated[
+    int | None,
+    typer.Option(
+        help="After --size, cut out this many pixels: --size 256 --crop 224. [default: --size]", rich_help_panel=DATA
+    ),
+]
+Classes = Annotated[
+    str | None,
+    typer.Option(
+        help="Classes of a folder's images: numbers (the folders' names), imagenet (wnids in its order), sorted (folders by "
+        "name), or a text file: a class folder per line, or a folder or image and its class number. [default: the first of "
+        "these rules that fits the folders' names]",
+        metavar="FILE",
+        rich_help_panel=DATA,
+    ),
+]
 Limit = Annotated[int | None, typer.Option(help="At most so many inputs.", rich_help_panel=DATA)]
 Skip = Annotated[int | None, typer.Option(help="Every so many-th input. [default: 1]", rich_help_panel=DATA)]
 Indices = Annotated[str | None, typer.Option(help="Exactly these inputs: 0,5,10-19.", rich_help_panel=DATA)]
@@ -134,8 +154,8 @@ Alpha = Annotated[
 Estimator = Annotated[
     str | None,
     typer.Option(
-        help="sequential (stops when it has seen enough), fixed, group_sequential, union, betting or randomized. "
-        "[default: sequential]",
+        help="sequential (stops when it has seen enough), fixed, group_sequential, union, betting or randomized, with parameters, "
+        "such as sequential:tolerance=0.05,rivals=runner_up. [default: sequential]",
         rich_help_panel=VOTES,
     ),
 ]
@@ -144,19 +164,6 @@ Radii = Annotated[
     typer.Option(
         help="The radii you will ask about, comma-separated: votes stop when these are decided. [default: none, the whole radius]",
         rich_help_panel=VOTES,
-    ),
-]
-Tolerance = Annotated[
-    float | None,
-    typer.Option(
-        help="Without radii: stop when the radius could grow by no more than this share. [default: 0.02]",
-        rich_help_panel=VOTES,
-    ),
-]
-Rivals = Annotated[
-    str | None,
-    typer.Option(
-        help="rest: bound the class alone; runner_up: its strongest rival too. [default: rest]", rich_help_panel=VOTES
     ),
 ]
 Workers = Annotated[
@@ -211,7 +218,11 @@ OwnRandomness = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option(help="Seed of all draws. [default: 0]", rich_help_panel=VOTES)]
 Block = Annotated[
-    int | None, typer.Option(help="Noisy copies per call of the network. [default: 200]", rich_help_panel=VOTES)
+    int | None,
+    typer.Option(
+        help="Noisy copies per call of the network. [default: 200, fewer for large inputs: 10 at 224 pixels]",
+        rich_help_panel=VOTES,
+    ),
 ]
 Rows = Annotated[
     int | None, typer.Option(help="Inputs taken in at once; changes no number. [default: 64]", rich_help_panel=VOTES)
@@ -235,7 +246,10 @@ PATHS = {
     "grid": "noise.grid",
     "generator": "generator.source",
     **{name: f"generator.{name}" for name in ("pattern", "objective", "weight", "least", "most", "shift")},
-    **{name: f"data.{name}" for name in ("root", "split", "size", "limit", "skip", "indices", "download")},
+    **{
+        name: f"data.{name}"
+        for name in ("root", "split", "size", "crop", "classes", "limit", "skip", "indices", "download")
+    },
     **{
         name: f"certify.{name}"
         for name in (
@@ -248,8 +262,6 @@ PATHS = {
                 "alpha",
                 "estimator",
                 "radii",
-                "tolerance",
-                "rivals",
                 "block",
                 "rows",
                 "memory",

@@ -16,7 +16,7 @@ from smoothcert.errors import SettingError
 
 if TYPE_CHECKING:
     from smoothcert.data.base import Dataset
-    from smoothcert.memory import Memory
+    from smoothcert.memory.memory import Memory
     from smoothcert.smoother import Smoother
 
 NAME = "predict"
@@ -35,6 +35,8 @@ def command(
     root: o.Root = None,
     split: o.Split = None,
     size: o.Size = None,
+    crop: o.Crop = None,
+    classes: o.Classes = None,
     limit: o.Limit = None,
     skip: o.Skip = None,
     indices: o.Indices = None,
@@ -94,10 +96,10 @@ def command(
 
 
 def _memory(place: str, dataset: Dataset) -> Memory:
-    from smoothcert.memory import Memory
-    from smoothcert.settling import memory_file
+    from smoothcert.memory.memory import Memory
+    from smoothcert.memory.of_run import keeper_at
 
-    return Memory.open(memory_file(place), dim=math.prod(dataset.shape), create=False)
+    return Memory.open(keeper_at(place), dim=math.prod(dataset.shape), create=False)
 
 
 def _answers(smoother: Smoother, dataset: Dataset, chosen: list[int], votes: int | None) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ EXAMPLE = "smoothcert report runs/a runs/b --radii 0.25,0.5,1 --out report"
 
 
 def command(
-    runs: Annotated[list[Path], typer.Argument(help="Run directories.")],
+    runs: Annotated[list[str], typer.Argument(help="Runs: their directories, or their stores as name:key=value.")],
     radii: Annotated[
         str | None, typer.Option(help="Radii of the table, comma-separated. [default: round ones]")
     ] = None,
@@ -36,11 +36,12 @@ def command(
     from smoothcert.report.sheets import to_rich
     from smoothcert.report.tables import common_radii, summary, tables
     from smoothcert.report.write import write_report
+    from smoothcert.store import directory_of
 
     found = read_runs(runs)
     lines = [line for run in found for line in run.lines]
     chosen = common_radii(lines) if radii is None else numbers(radii, "--radii")
-    page = write_report(found, chosen, out or runs[0] / "report")
+    page = write_report(found, chosen, out or (directory_of(runs[0]) or Path()) / "report")
     if json:
         print(jsonlib.dumps([summary(line, chosen) for line in lines]))
     else:

@@ -52,6 +52,8 @@ def command(
     data: o.Data = None,
     root: o.Root = None,
     size: o.Size = None,
+    crop: o.Crop = None,
+    classes: o.Classes = None,
     limit: o.Limit = None,
     skip: o.Skip = None,
     download: o.Download = None,

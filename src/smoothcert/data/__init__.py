@@ -1,7 +1,7 @@
 """Data sets by name or by path, without torch.
 
 ``digits`` comes with the package; ``mnist``, ``fashion_mnist`` and ``cifar10`` are read from torchvision's folders, or
-downloaded; a path to an ``.npz`` file or to a folder of class folders is a data set too. To add one, write a loader and
+downloaded; a path to an ``.npz`` file, to a folder of class folders or of images, or to one image is a data set too. To add one, write a loader and
 its line in ``DATASETS``.
 
 >>> test = load("digits")
@@ -23,7 +23,7 @@ from smoothcert.data.arrays import load_npz
 from smoothcert.data.base import PIXEL_GRID, ArrayDataset, Dataset, FloatArray, Progress
 from smoothcert.data.cifar10 import load_cifar10
 from smoothcert.data.digits import load_digits
-from smoothcert.data.folder import ImageFolder
+from smoothcert.data.folder import SUFFIXES, ImageFolder
 from smoothcert.data.mnist import load_fashion_mnist, load_mnist
 from smoothcert.data.selection import choose_indices, parse_indices
 from smoothcert.errors import SettingError, look_up
@@ -66,19 +66,25 @@ def load(
     split: str = "test",
     download: bool = False,
     size: int | None = None,
+    crop: int | None = None,
+    classes: str | None = None,
     progress: Progress | None = None,
 ) -> Dataset:
-    """The data set of this name: a key of DATASETS, a path ending in .npz, ``folder:PATH``, or a path to a folder.
+    """The data set of this name: a key of DATASETS, a path ending in .npz, ``folder:PATH``, or a path to a folder or image.
 
-    A file or a folder holds one split, so there ``split`` changes nothing: name the one you want. ``size`` resizes the
-    images of a folder, and goes with nothing else. A key of DATASETS comes before a folder of that name.
+    A file or a folder holds one split, so there ``split`` changes nothing: name the one you want. ``size`` and ``crop``
+    resize the images of a folder, ``classes`` numbers its classes (see ImageFolder), and they go with nothing else. A key
+    of DATASETS comes before a folder of that name.
     """
     look_up("split", split, dict.fromkeys(SPLITS))
     path = _folder_path(name)
     if path is not None:
-        return ImageFolder(path, size)
-    if size is not None:
-        raise SettingError(f"size={size} was given for {name!r}; only folders of images are resized: leave it out")
+        return ImageFolder(path, size, crop=crop, classes=classes)
+    for option, value in {"size": size, "crop": crop, "classes": classes}.items():
+        if value is not None:
+            raise SettingError(
+                f"{option}={value} was given for {name!r}; it is for folders of images only: leave it out"
+            )
     if name not in DATASETS and name.endswith(".npz"):
         return load_npz(Path(name).expanduser())
     # The two last names are no keys: they tell whoever reads the error what else is allowed.
@@ -99,11 +105,12 @@ def data_root(root: str | os.PathLike[str] | None = None) -> Path:
 
 
 def _folder_path(name: str) -> Path | None:
-    """The folder of images that the name stands for, or None when it stands for something else."""
+    """The folder of images, or the image, that the name stands for, or None when it stands for something else."""
     if name.startswith(FOLDER_PREFIX):
         return Path(name.removeprefix(FOLDER_PREFIX)).expanduser()
     if name in DATASETS or name.endswith(".npz"):
         return None
     path = Path(name).expanduser()
     # A name with a separator can only be a path: if nothing is there, say so rather than list the names.
-    return path if path.is_dir() or len(path.parts) > 1 else None
+    picture = path.suffix.lower() in SUFFIXES and path.is_file()
+    return path if picture or path.is_dir() or len(path.parts) > 1 else None

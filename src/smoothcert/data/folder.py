@@ -1,4 +1,4 @@
-"""Folders of images, one folder per class as ImageNet is kept: ROOT/<class>/<file>.png, .jpg, …"""
+"""Folders of images, one folder per class as ImageNet is kept (ROOT/<class>/<file>.png, .jpg, …) or flat; one image too."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from smoothcert.data.base import PIXEL_GRID, Dataset, FloatArray, check_indices, pixels_to_inputs
+from smoothcert.data.classes import classes_of
 from smoothcert.errors import DataError, MissingExtra, SettingError
 
 COMPRESSED = frozenset({".png", ".jpg", ".jpeg", ".webp", ".gif", ".jp2"})
@@ -21,27 +22,41 @@ HASHED_END = 1 << 16
 
 
 class ImageFolder(Dataset):
-    """Images in class folders, read from disk when asked for; needs Pillow.
+    """Images in class folders, in one folder, or a single file, read from disk when asked for; needs Pillow.
 
-    The classes are numbered in the order of their folders' names, and the images by class, then by file name. They are
-    made RGB, shape (3, height, width), or gray, (1, height, width). With ``size`` the shorter side is resized to size
-    (bilinear), then the centre size × size is cut out; the result has 8 bits per pixel again, and *that* image is the
-    input that is certified. Without ``size`` all images must have the size of the first.
+    ``classes`` says what the classes are: ``imagenet``, ``sorted`` or a file, as in ``classes_of``, which else goes by
+    the names of the folders. Images of a flat folder, and a single one, have no class unless a file gives them one.
+    Images are numbered by class, then by name, and made RGB, shape (3, height, width), or gray, (1, height, width).
+
+    With ``size`` the shorter side is resized to size (bilinear), then the centre is cut out: crop × crop, or size × size
+    without ``crop``; the result has 8 bits per pixel again, and *that* image is the input that is certified. Without
+    ``size`` all images must have the size of the first.
     """
 
-    def __init__(self, root: Path, size: int | None = None, gray: bool = False) -> None:
+    def __init__(
+        self,
+        root: Path,
+        size: int | None = None,
+        gray: bool = False,
+        *,
+        crop: int | None = None,
+        classes: str | None = None,
+    ) -> None:
         if size is not None and size < 1:
             raise SettingError(f"size is {size}; allowed are whole numbers of pixels from 1; leave it out to keep all")
-        self._root, self._size, self._mode = root, size, "L" if gray else "RGB"
-        names = _class_names(root)
-        self._files = [(path, label) for label, name in enumerate(names) for path in _images(root / name)]
-        if not self._files:
-            raise DataError(
-                f"{root} has {len(names)} class folders but no image in them; allowed are "
-                f"{', '.join(sorted(SUFFIXES))}; expected is ROOT/<class>/<file>"
+        if crop is not None and not 1 <= crop <= (size or 0):
+            raise SettingError(
+                f"crop is {crop} and size {size}; the centre is cut out of the resized image, so give both, crop from 1 "
+                "to size: 256 and 224, say"
             )
+        self._root, self._mode = root if root.is_dir() else root.parent, "L" if gray else "RGB"
+        self._size, self._crop = size, crop or size
+        folders, paths = _found(root)
+        known = classes_of(folders, classes)
+        found = [(path, None if known is None else known.of(path.relative_to(self._root))) for path in paths]
+        self._files = sorted(found, key=lambda each: -1 if each[1] is None else each[1])
         self.name = root.resolve().name
-        self.classes = len(names)
+        self.classes = None if known is None else known.number
         self.grid = PIXEL_GRID
         self.shape = self._pixels(self._files[0][0]).shape
 
@@ -67,7 +82,8 @@ class ImageFolder(Dataset):
         uncompressed formats are read whole. The version of Pillow, whose decoders may differ by a rounding, is not
         part of it.
         """
-        digest = hashlib.sha256(f"smoothcert folder, version 1\n{self._size} {self._mode}\n".encode())
+        cut = "" if self._crop == self._size else f" crop {self._crop}"
+        digest = hashlib.sha256(f"smoothcert folder, version 1\n{self._size}{cut} {self._mode}\n".encode())
         for path, label in self._files:
             length, content = _digest_of(path)
             digest.update(f"{label}\0{path.relative_to(self._root).as_posix()}\0{length}\0{content}\n".encode())
@@ -91,19 +107,32 @@ class ImageFolder(Dataset):
                 f"{path} has more than 8 bits per pixel (mode {image.mode}); allowed are 8-bit images; convert it first"
             )
         image = image.convert(self._mode)
-        if self._size is not None:
-            image = _resized_and_cropped(image, self._size)
+        if self._size is not None and self._crop is not None:
+            image = _resized_and_cropped(image, self._size, self._crop)
         return np.asarray(image).reshape(image.height, image.width, -1).transpose(2, 0, 1)
 
 
-def _class_names(root: Path) -> list[str]:
-    """The names of the class folders, sorted; hidden ones are passed over."""
+def _found(root: Path) -> tuple[list[str], list[Path]]:
+    """The names of the class folders, none where there are none, and all images in order; hidden ones are passed over."""
+    if root.is_file():
+        return [], [root]
     if not root.is_dir():
-        raise DataError(f"there is no folder {root}; give the path of a folder of class folders, ROOT/<class>/<file>")
+        raise DataError(
+            f"there is no folder {root}; give the path of an image, or of a folder of images or class folders"
+        )
     names = sorted(entry.name for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith("."))
-    if not names:
-        raise DataError(f"{root} holds no class folders; expected is one folder per class, ROOT/<class>/<file>")
-    return names
+    beside, inside = _images(root), [path for name in names for path in _images(root / name)]
+    if beside and inside:
+        raise DataError(
+            f"{root} holds {len(beside)} images beside class folders with {len(inside)}; give a folder of images, or one "
+            "of class folders, ROOT/<class>/<file>"
+        )
+    if not beside and not inside:
+        raise DataError(
+            f"{root} has {len(names)} class folders but no image in them, and none of its own; allowed are "
+            f"{', '.join(sorted(SUFFIXES))}; expected is ROOT/<class>/<file>, or ROOT/<file>"
+        )
+    return ([], beside) if beside else (names, inside)
 
 
 def _images(folder: Path) -> list[Path]:
@@ -131,15 +160,15 @@ def _decoded(path: Path) -> Any:
         ) from error
 
 
-def _resized_and_cropped(image: Any, size: int) -> Any:
-    """The centre of the image after its shorter side became size, by torchvision's Resize and CenterCrop rules."""
+def _resized_and_cropped(image: Any, size: int, crop: int) -> Any:
+    """The crop × crop centre of the image after its shorter side became size, by torchvision's Resize and CenterCrop."""
     from PIL import Image
 
     shorter = min(image.size)
     width, height = (size if side == shorter else int(size * side / shorter) for side in image.size)
     resized = image.resize((width, height), Image.Resampling.BILINEAR)
-    left, top = round((width - size) / 2), round((height - size) / 2)
-    return resized.crop((left, top, left + size, top + size))
+    left, top = round((width - crop) / 2), round((height - crop) / 2)
+    return resized.crop((left, top, left + crop, top + crop))
 
 
 def _digest_of(path: Path) -> tuple[int, str]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
-from smoothcert.attacks.over_run import check_memory, check_same, opened_memory
 from smoothcert.certificates import Soundness
 from smoothcert.data.base import Dataset
 from smoothcert.errors import InputError, RunError, SmoothcertError
@@ -21,11 +20,12 @@ from smoothcert.explore.directions import Axes, axes_of
 from smoothcert.explore.slices import SIZE, Asked, described, landscape
 from smoothcert.explore.specimen import Specimen
 from smoothcert.maths import FloatArray
-from smoothcert.memory import Memory
+from smoothcert.memory.memory import Memory
+from smoothcert.memory.of_run import check_memory, memory_of
 from smoothcert.report.runs import read_runs
-from smoothcert.run import describe
+from smoothcert.run import check_same, describe
 from smoothcert.smoother import Smoother
-from smoothcert.store import check_filled, open_run
+from smoothcert.store import Place, check_filled, open_run
 
 KEPT = 100  # slices, specimens and pairs of axes
 Value = TypeVar("Value")
@@ -54,34 +54,28 @@ class Explorer:
     questions are answered while it grows.
     """
 
-    def __init__(
-        self, smoother: Smoother, dataset: Dataset, directory: Path | str, memory: Path | str | None = None
-    ) -> None:
-        [self.run] = read_runs([directory])
-        check_filled(directory, self.run.lines)
+    def __init__(self, smoother: Smoother, dataset: Dataset, run: Place, memory: Place | None = None) -> None:
+        [self.run] = read_runs([run])
+        check_filled(run, self.run.lines)
         if any(line.soundness is Soundness.IMPORTED for line in self.run.lines):
-            raise RunError(f"{directory} was imported from a log, which holds neither votes nor noise to look into")
-        check_same(self.run.facts.get("configuration", {}), describe(smoother, dataset), directory)
+            raise RunError(f"{run} was imported from a log, which holds neither votes nor noise to look into")
+        check_same(self.run.facts.get("configuration", {}), describe(smoother, dataset), run)
         self.smoother, self.dataset = smoother, dataset
         self.records = {record.index: record for line in self.run.lines for record in line.records}
-        self._memory_place = memory or self._own_memory()
-        check_memory(list(self.records.values()), self._memory_place, directory)
-        self._memory: Memory | None = None
         self._thread = ThreadPoolExecutor(1, "explorer")
         self._specimens: OrderedDict[int, Specimen] = OrderedDict()
         self._axes: OrderedDict[tuple[int, str, int], Axes] = OrderedDict()
         self._jobs: OrderedDict[Asked, Job] = OrderedDict()
         if smoother.tuner.reads_input:
             self._thread.submit(smoother.refer_to, dataset).result()
-        if self._memory_place is not None:
-            self._memory = self._thread.submit(opened_memory, self._memory_place, smoother).result()
+        self._held = ExitStack()
+        self._memory = self._done(lambda: self._opened_memory(memory))
 
     def close(self) -> None:
         """Let go of the thread; a slice under way is left."""
         for job in self._jobs.values():
             job.stopped = True
-        if self._memory is not None:
-            self._thread.submit(self._memory.close)
+        self._thread.submit(self._held.close)
         self._thread.shutdown(cancel_futures=False)
 
     def overview(self) -> dict[str, Any]:
@@ -127,9 +121,12 @@ class Explorer:
     def _done(self, question: Callable[[], Value]) -> Value:
         return self._thread.submit(question).result()
 
-    def _own_memory(self) -> Path | None:
-        with open_run(self.run.directory) as store:
-            return store.path if store.keeps_promises else None
+    def _opened_memory(self, place: Place | None) -> Memory | None:
+        own, norm, owner = self.smoother.memory, self.smoother.norm, self.smoother.identity
+        with open_run(self.run.place) as store:
+            found = self._held.enter_context(memory_of(store, place, own, norm=norm, owner=owner))
+        check_memory(self.records.values(), found, self.run.place)
+        return found
 
     def _record(self, index: int) -> Any:
         if index not in self.records:
@@ -141,7 +138,7 @@ class Explorer:
 
         def make() -> Specimen:
             x = torch.from_numpy(self.dataset.inputs([index]))[0]
-            with open_run(self.run.directory) as store:
+            with open_run(self.run.place) as store:
                 return Specimen(record, self.smoother, x, store)
 
         return _kept(self._specimens, index, make)

@@ -17,7 +17,6 @@ from smoothcert.maths.geometry import geometric_mean, p_norm
 from smoothcert.seeds import Stage, draws_for
 
 SIZE = 33  # cells along each axis; odd, so that the input is the center of one
-ROWS = 400  # copies in one call of the classifier
 ANGLES = 361  # corners of a region's outline
 VOTES = (0, 20, 100)  # per cell; 0 is the base classifier without noise
 ZOOMS = (1.5, 3.0, 6.0)  # half the width of the slice, in units of the region's reach in it
@@ -88,7 +87,9 @@ def landscape(specimen: Specimen, axes: Axes, extent: float, votes: int) -> Iter
             batch = torch.stack(cells)
         else:
             batch = torch.cat([noise.placer(cell)(drawn, torch.empty_like(drawn)) for cell in cells])
-        logits = torch.cat([smoother.pollster.classify(part) for part in torch.split(batch, ROWS)]).float()
+        logits = torch.cat(
+            [smoother.pollster.classify(part) for part in torch.split(batch, smoother.plan.block)]
+        ).float()
         broken = logits.isnan().any(dim=1, keepdim=True)
         chances = logits.masked_fill(broken, 0.0).softmax(dim=1)
         if votes:

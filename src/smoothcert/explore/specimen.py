@@ -9,18 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smoothcert.attacks.over_run import certificate_of
-from smoothcert.bounds import leads
 from smoothcert.errors import InputError
+from smoothcert.estimators.bounds import leads
 from smoothcert.laws import law_named
 from smoothcert.maths import FloatArray
 from smoothcert.noise import Noise
 from smoothcert.polling import Count, make_fixed
-from smoothcert.records import Parameter, Record
-from smoothcert.regions import Region
+from smoothcert.records.record import Arrays, Record, region_of, value_of
 from smoothcert.seeds import Stage, draws_for
 from smoothcert.smoother import Smoother
-from smoothcert.store import SqliteStore
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,17 +35,14 @@ class Specimen:
     A point is asked with the draws that ``predict`` uses for this index, never with those of the certificate.
     """
 
-    def __init__(self, record: Record, smoother: Smoother, x: Tensor, store: SqliteStore) -> None:
-        def parameter(value: Parameter) -> float | FloatArray:
-            return value if isinstance(value, float) else store.get(value)
-
+    def __init__(self, record: Record, smoother: Smoother, x: Tensor, store: Arrays) -> None:
         make_fixed(smoother.model)
         self.record, self.smoother, self.x = record, smoother, x
         self.shape = tuple(x.shape)
-        self.noise = Noise(law_named(record.law), parameter(record.scale), parameter(record.loc), smoother.noise.grid)
+        scale, loc = (value_of(parameter, store) for parameter in (record.scale, record.loc))
+        self.noise = Noise(law_named(record.law), scale, loc, smoother.noise.grid)
         self.center = smoother.noise.center_of(x)
-        certificate = certificate_of(record, smoother, x, store)
-        self.region: Region | None = None if record.label is None else certificate.region
+        self.region = region_of(record, self.center, store)
 
     @property
     def index(self) -> int:

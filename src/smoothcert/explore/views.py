@@ -14,7 +14,7 @@ from smoothcert.explore.slices import VOTES, ZOOMS
 from smoothcert.explore.specimen import Answer, Specimen
 from smoothcert.maths import FloatArray
 from smoothcert.maths.geometry import p_norm, round_down
-from smoothcert.records import Record
+from smoothcert.records.record import Record
 from smoothcert.report.fairness import MEANING
 from smoothcert.report.page import digits_of, line_of, run_of
 from smoothcert.report.pictures import scale_map, uri
@@ -28,7 +28,7 @@ COPIES = 12  # noisy copies shown
 def overview(run: Run, *, reads_input: bool) -> dict[str, Any]:
     """The table of all inputs, with the addresses of their pictures, and how the run was made."""
     records = [record for line in run.lines for record in line.records]
-    with open_run(run.directory) as store:
+    with open_run(run.place) as store:
         pictured = run.indices & set(store.pictured())
     drawable = len(run.facts.get("shape", [])) in (2, 3)
     mapped = [record.index for record in records if drawable and isinstance(record.scale, str)]
@@ -51,7 +51,7 @@ def overview(run: Run, *, reads_input: bool) -> dict[str, Any]:
 
 def stored_picture(run: Run, index: int) -> bytes:
     """The picture that was kept of an input, as a PNG."""
-    with open_run(run.directory) as store:
+    with open_run(run.place) as store:
         return _png(uri(store.picture(index)))
 
 
@@ -59,7 +59,7 @@ def stored_map(run: Run, record: Record) -> bytes:
     """The scale of the noise per pixel, as a PNG."""
     if not isinstance(record.scale, str):
         raise InputError(f"input {record.index} has the same noise in every coordinate, so there is no map of it")
-    with open_run(run.directory) as store:
+    with open_run(run.place) as store:
         return _png(scale_map(store.get(record.scale), run.facts["shape"])["picture"])
 
 

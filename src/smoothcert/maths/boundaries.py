@@ -7,23 +7,16 @@ For p < p0 crossing is less likely (couple the votes), so the error at p0 is the
 
 from __future__ import annotations
 
-import hashlib
-import zipfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from smoothcert.errors import SettingError
-from smoothcert.files import keep_arrays
 from smoothcert.maths import IntArray
 from smoothcert.maths.sequential import Walk, check_alpha, check_looks, crossing_probability, late_spending
-
-# Part of every file name: raise it whenever a boundary would come out different.
-CACHE_VERSION = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,19 +94,19 @@ class Decision(NamedTuple):
     """For each input: the index of the largest p0 claimed (−1: none), and whether more votes are useless."""
 
     claimed: IntArray
-    settled: NDArray[np.bool_]
+    decided: NDArray[np.bool_]
 
 
 def decide(counts: ArrayLike, boundaries: Sequence[Boundary]) -> Decision:
     """The largest p0 reached through all smaller ones; too large with probability at most alpha, over the whole grid.
 
     ``counts`` is cumulative, (inputs, looks so far). A wrong claim passes through the smallest wrong p0, whose test
-    errs with probability at most alpha: the grid needs no correction. At the last look everything is settled.
+    errs with probability at most alpha: the grid needs no correction. At the last look everything is decided.
 
     >>> tests = nested(boundary(p0, [10, 20], 0.05) for p0 in (0.5, 0.6, 0.7))
     >>> decide([[10, 20], [9, 16], [0, 9]], tests)
-    Decision(claimed=array([ 2,  0, -1]), settled=array([ True,  True,  True]))
-    >>> decide([[10], [9], [0]], tests).settled.tolist()
+    Decision(claimed=array([ 2,  0, -1]), decided=array([ True,  True,  True]))
+    >>> decide([[10], [9], [0]], tests).decided.tolist()
     [False, False, True]
     """
     table = np.asarray(counts, dtype=np.int64)
@@ -125,10 +118,10 @@ def decide(counts: ArrayLike, boundaries: Sequence[Boundary]) -> Decision:
     dropped = np.any(table[:, None, :] <= lowers, axis=2)
     claimed = np.logical_and.accumulate(reached, axis=1)
     # What lies above a p0 that was given up can no longer be reached through it.
-    settled = np.all(claimed | np.logical_or.accumulate(dropped, axis=1), axis=1)
+    decided = np.all(claimed | np.logical_or.accumulate(dropped, axis=1), axis=1)
     if seen == boundaries[0].looks.size:
-        settled = np.ones_like(settled)
-    return Decision(claimed.sum(axis=1) - 1, settled)
+        decided = np.ones_like(decided)
+    return Decision(claimed.sum(axis=1) - 1, decided)
 
 
 def _check_grid(table: IntArray, boundaries: Sequence[Boundary]) -> None:
@@ -141,55 +134,3 @@ def _check_grid(table: IntArray, boundaries: Sequence[Boundary]) -> None:
         raise SettingError("the p0 of the boundaries do not rise; order them with nested(...)")
     if table.ndim != 2 or table.shape[1] > first.looks.size:
         raise SettingError(f"counts are {table.shape}, but must be (inputs, looks so far), {first.looks.size} at most")
-
-
-@dataclass(frozen=True, eq=False)
-class BoundaryCache:
-    """Boundaries computed once per (p0, looks, alpha): kept in memory, and in ``folder`` if one is given.
-
-    Processes may share a folder: a file appears whole or not at all, and equal keys hold equal numbers. A file that
-    cannot be read is computed again and replaced; one that cannot be written is done without.
-
-    >>> cache = BoundaryCache()
-    >>> cache.get(0.9, [100, 200], 0.001) is cache.get(0.9, [100, 200], 0.001)
-    True
-    """
-
-    folder: Path | None = None
-    _known: dict[str, Boundary] = field(default_factory=dict, repr=False)
-
-    def get(self, p0: float, looks: ArrayLike, alpha: float) -> Boundary:
-        """``boundary(p0, looks, alpha)``, from memory, from the folder, or computed now."""
-        times = check_looks(looks)
-        words = f"{float(p0).hex()} {float(alpha).hex()} {times.tolist()}"
-        name = f"boundary-v{CACHE_VERSION}-{hashlib.sha256(words.encode()).hexdigest()[:32]}.npz"
-        if name not in self._known:
-            stored = None if self.folder is None else _read(self.folder / name, p0, times, alpha)
-            self._known[name] = stored or boundary(p0, times, alpha)
-            if stored is None and self.folder is not None:
-                keep_arrays(self.folder / name, _columns(self._known[name]))
-        return self._known[name]
-
-    def grid(self, p0s: Iterable[float], looks: ArrayLike, alpha: float) -> tuple[Boundary, ...]:
-        """The nested boundaries of several p0, ready for ``decide``."""
-        return nested(self.get(p0, looks, alpha) for p0 in sorted(set(p0s)))
-
-
-def _read(path: Path, p0: float, times: IntArray, alpha: float) -> Boundary | None:
-    """The stored boundary, or None if the file is missing, damaged, or about something else."""
-    try:
-        # Opened here, since numpy leaves the file open when it turns out not to be one of its own.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            upper, lower = stored["upper"].astype(np.int64), stored["lower"].astype(np.int64)
-            same = np.array_equal(stored["looks"], times) and stored["settings"].tolist() == [p0, alpha]
-            error = float(stored["error"])
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        return None
-    if not same or upper.shape != times.shape or lower.shape != times.shape or not error <= alpha:
-        return None
-    return Boundary(p0, times, alpha, upper, lower, error)
-
-
-def _columns(test: Boundary) -> dict[str, ArrayLike]:
-    columns = {"looks": test.looks, "upper": test.upper, "lower": test.lower}
-    return columns | {"settings": np.array([test.p0, test.alpha]), "error": np.array(test.error)}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_FLOOR, Decimal
+from collections.abc import Sequence
+from decimal import ROUND_FLOOR, Decimal, localcontext
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -64,13 +65,43 @@ def log_volume(scale: ArrayLike, radius: float, norm: float, dim: int) -> float:
     return ball + dim * float(np.mean(np.log(np.asarray(scale, dtype=float))))
 
 
+def decimal_of(value: float) -> Decimal:
+    """The shortest decimal that reads back as this float, which is what its writer meant: 0.29 is 0.29."""
+    return Decimal(repr(float(value)))
+
+
 def round_down(value: float, digits: int = 3) -> str:
     """A certified number as text, never above what was proved.
 
     >>> round_down(0.6549), round_down(0.29, 2), round_down(1.0, 2), round_down(-0.0004)
     ('0.654', '0.29', '1.00', '-0.001')
     """
-    if not math.isfinite(value):
-        return str(value)
-    # The shortest decimal that reads back as this float is what the user typed: 0.29 stays 0.29.
-    return str(Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_FLOOR))
+    return _floor(decimal_of(value), digits)
+
+
+def percent_down(share: float, digits: int = 1) -> str:
+    """A share in percent, rounded down: exact for every k/n, where 100 · share in floating point may fall below it.
+
+    >>> percent_down(0.814), 100 * 0.814, percent_down(2 / 3), percent_down(math.nan)
+    ('81.4', 81.39999999999999, '66.6', 'nan')
+    """
+    return _floor(decimal_of(share).scaleb(2), digits)
+
+
+def exact_mean(values: Sequence[float]) -> float:
+    """The mean of numbers as they are written, rounded once: the mean of 1.81 and 1.81 and 1.81 is 1.81. NaN of none.
+
+    >>> exact_mean([1.81] * 3), sum([1.81] * 3) / 3
+    (1.81, 1.8099999999999998)
+    """
+    if not len(values):
+        return math.nan
+    with localcontext(prec=60):  # far more than floats of sizes that are added here can use
+        return float(sum(map(decimal_of, values), Decimal()) / len(values))
+
+
+def _floor(value: Decimal, digits: int) -> str:
+    if not value.is_finite():
+        return str(float(value))
+    with localcontext(prec=400):  # as many digits as a float may have before and behind its point
+        return str(value.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_FLOOR))

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from smoothcert.maths import FloatArray
 from smoothcert.maths.intervals import lower_bound, upper_bound
 from smoothcert.metrics.curves import certified_accuracy
-from smoothcert.records import Record
+from smoothcert.records.record import Record
 
 CONFIDENCE = 0.95
 

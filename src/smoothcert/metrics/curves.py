@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from smoothcert.maths import FloatArray
-from smoothcert.records import Record
+from smoothcert.maths.geometry import exact_mean
+from smoothcert.records.record import Record
 
 ECHOING = 0.5  # a share of the votes on other inputs
 
@@ -38,13 +39,12 @@ def abstention(records: Sequence[Record]) -> float:
 
 def average_certified_radius(records: Sequence[Record]) -> float:
     """ACR: the mean over all inputs of the radius, counted as zero unless the answer is right (Zhai et al. 2020)."""
-    return float(np.mean([record.radius if counts(record) else 0.0 for record in records])) if records else math.nan
+    return exact_mean([record.radius if counts(record) else 0.0 for record in records])
 
 
 def average_certified_proxy_radius(records: Sequence[Record]) -> float:
     """The same mean of the proxy radius, that of the ball of the region's volume (Eiras et al. 2022)."""
-    found = [record.proxy_radius if counts(record) else 0.0 for record in records]
-    return float(np.mean(found)) if found else math.nan
+    return exact_mean([record.proxy_radius if counts(record) else 0.0 for record in records])
 
 
 def echoes(record: Record) -> bool:

@@ -8,7 +8,9 @@ import numpy as np
 
 from smoothcert.certificates import Soundness
 from smoothcert.maths import FloatArray
-from smoothcert.records import Record
+from smoothcert.records.record import Record
+
+ALIKE = 1e-6  # values that differ by no more than this share of the largest are one value to the eye
 
 
 def probabilities(records: Sequence[Record]) -> FloatArray:
@@ -32,7 +34,24 @@ def gap(record: Record) -> float | None:
 
 def sigma_factor(record: Record) -> float | None:
     """The smallest scale of the noise of this input, the other factor of its radius; None where nothing is certified."""
-    return record.radius / record.region_radius if record.region_radius > 0 else None
+    if not record.region_radius > 0:
+        return None
+    if isinstance(record.scale, float):
+        return record.scale
+    return float(f"{record.radius / record.region_radius:.14g}")  # what is left of the scale behind that is rounding
+
+
+def bin_edges(values: Sequence[float], bins: int = 30) -> FloatArray:
+    """Edges of equal bins that hold all the values; one bin around values that differ by no more than their rounding.
+
+    >>> bin_edges([0.12, 0.12 + 2**-56]).round(3).tolist(), bin_edges([0.0, 3.0], bins=3).tolist()
+    ([0.114, 0.126], [0.0, 1.0, 2.0, 3.0])
+    """
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    size = max(abs(low), abs(high))
+    if high - low > ALIKE * size:
+        return np.linspace(low, high, bins + 1)
+    return np.array([low - 0.05 * size, high + 0.05 * size]) if size else np.array([-0.5, 0.5])
 
 
 def by_class(records: Sequence[Record]) -> dict[int, list[Record]]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
 
 import numpy as np
 
 from smoothcert.certificates import Soundness, weakest
 from smoothcert.errors import SettingError
 from smoothcert.maths import FloatArray
-from smoothcert.maths.geometry import round_down
-from smoothcert.metrics.curves import certified_accuracy, counts
-from smoothcert.records import Record
+from smoothcert.maths.geometry import decimal_of, round_down
+from smoothcert.metrics.curves import certified_accuracy
+from smoothcert.records.record import Record
 
 
 @dataclass(frozen=True)
@@ -51,25 +53,20 @@ def robustness_score(runs: Sequence[Sequence[Record]], largest: float) -> Score:
     if not 0.0 < largest < math.inf:
         raise SettingError(f"largest={largest} must be a finite radius above 0: the score is an integral up to it")
     falls = {record.radius for records in runs for record in records if 0.0 < record.radius < largest}
-    ends = np.array([*sorted(falls), largest])
-    value = math.fsum(envelope(runs, ends.tolist()) * np.diff(ends, prepend=0.0))
+    ends = [*sorted(falls), largest]
+    value = _integral(envelope(runs, ends), ends, max(map(len, runs)))
     labels = weakest(record.soundness for records in runs for record in records)
     return Score(value, float(largest), len(runs), runs[0][0].norm, labels)
 
 
-def average_of_top(records: Sequence[Record], share: float) -> float:
-    """The mean radius of the ``share`` of inputs with the largest ones, wrong answers counted as zero.
-
-    UniCR's Table 3 (Hong et al. 2022) gives it for 0.2, 0.4, … 1.0; at 1.0 it is the average certified radius. A share
-    that is no whole number of inputs takes one more input, so the mean is never above the exact share's.
-    """
-    if not 0.0 < share <= 1.0:
-        raise SettingError(f"share={share} must lie above 0 and at most at 1: 0.2 is the top 20 % of the inputs")
-    if not records:
-        return math.nan
-    radii = sorted((record.radius if counts(record) else 0.0 for record in records), reverse=True)
-    number = math.ceil(share * len(radii) - 1e-9)  # 0.7 · 10 is a little more than 7 in floating point
-    return math.fsum(radii[: max(number, 1)]) / max(number, 1)
+def _integral(shares: FloatArray, ends: Sequence[float], inputs: int) -> float:
+    """Of shares k/n, n at most ``inputs``, each up to its end: in exact terms, rounded once."""
+    with localcontext(prec=60):
+        total, before = Decimal(), Decimal()
+        for share, end in zip(shares.tolist(), map(decimal_of, ends), strict=True):
+            count, of = Fraction(share).limit_denominator(inputs).as_integer_ratio()
+            total, before = total + (end - before) * count / of, end
+        return float(total)
 
 
 def _check(runs: Sequence[Sequence[Record]]) -> None:

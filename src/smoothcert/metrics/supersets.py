@@ -7,17 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from smoothcert.maths import FloatArray
 from smoothcert.metrics.curves import counts
-from smoothcert.records import Record
+from smoothcert.records.record import Arrays, Record, region_of
 from smoothcert.regions import Region
 
 
-def certified_region(record: Record, scale: FloatArray, shape: Sequence[int]) -> Region | None:
+def certified_region(record: Record, shape: Sequence[int], store: Arrays) -> Region | None:
     """What a record certifies, seen from its input; None where its answer does not count, which certifies nothing."""
-    if not counts(record):
-        return None
-    return Region(np.broadcast_to(0.0, tuple(shape)), scale, record.region_radius, record.norm)
+    return region_of(record, np.broadcast_to(0.0, tuple(shape)), store) if counts(record) else None
 
 
 def superset_share(pairs: Iterable[tuple[Region | None, Region | None]]) -> float:

@@ -10,8 +10,8 @@ import matplotlib
 from rich.table import Table
 
 from smoothcert.certificates import Soundness
-from smoothcert.findings import Finding, allowance
 from smoothcert.maths.geometry import round_down
+from smoothcert.records.findings import Finding, allowance, risk
 from smoothcert.report.figures import COLOURS, STYLE, STYLES, figure_of
 
 CLAIMS = (Soundness.GLOBAL, Soundness.MEMORY)  # labels that speak of the deployed predictor
@@ -40,7 +40,8 @@ def attack_summary(findings: Sequence[Finding]) -> list[dict[str, Any]]:
                 "attempts": sum(len(finding.attempts) for finding in own),
                 "held_by_attack": {name: _held(own, name) for name in names},
                 "alpha": own[0].alpha,
-                "chance": max(finding.chance for finding in own),
+                "chance": risk(own),
+                "shared_noise": any(finding.shared_noise for finding in own),
                 "broken": allowed is not None and (len(violated) > allowed or any(f.contradicted for f in own)),
             }
         )
@@ -82,10 +83,12 @@ def attack_table(findings: Sequence[Finding]) -> Table:
             "–" if row["nearest"] is None else f"{row['nearest']:.3f}",
             style="red" if row["broken"] else "",
         )
-    chance = max(finding.chance for finding in findings)
+    shared = any(finding.shared_noise for finding in findings)
     result.caption = (
         f"violated: a rival leads at the point, except with probability {findings[0].alpha:g} per certificate. allowance: more "
-        f"would come by chance with probability at most {chance:g}; –: the label promises nothing there"
+        f"would come by chance with probability at most {risk(findings):g}"
+        f"{' (shared noise: Markov’s inequality, which holds however the votes depend on one another)' if shared else ''}; –: the "
+        "label promises nothing there"
     )
     return result
 

@@ -69,7 +69,7 @@ def keys(run: Run) -> list[str]:
     owed |= _all(LAWS.get(law, OTHER_LAWS) for law in laws)
     owed |= _all(of for part, of in RULES.items() if any(part in rule for rule in {record.rule for record in records}))
     owed |= _all(of for part, of in TUNERS.items() if part in str(configuration.get("tuner", "")))
-    owed |= set(ESTIMATORS.get(str(configuration.get("estimator", "")), ()))
+    owed |= set(ESTIMATORS.get(str(configuration.get("estimator", "")).partition(":")[0], ()))
     owed |= _all(LABELS.get(line.soundness, ()) for line in run.lines)
     owed |= set(ANISOTROPIC) if any(isinstance(record.scale, str) for record in records) else set()
     owed |= set(DATA.get(_data_source(run.facts), ()))

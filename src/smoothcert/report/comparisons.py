@@ -6,18 +6,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import permutations
 from operator import attrgetter
-from pathlib import Path
 
 from smoothcert.certificates import Soundness, weakest
-from smoothcert.maths.geometry import round_down
+from smoothcert.maths.geometry import percent_down
 from smoothcert.metrics.curves import counts
 from smoothcert.metrics.score import envelope
 from smoothcert.metrics.supersets import best_share, certified_region, superset_share
-from smoothcert.recertify import scale_of
 from smoothcert.regions import Region
 from smoothcert.report.runs import Line
 from smoothcert.report.sheets import Sheet
-from smoothcert.store import SqliteStore, open_run
+from smoothcert.store import Place, ResultStore, open_run
 
 
 def envelopes(lines: Sequence[Line], radii: Sequence[float]) -> Sheet | None:
@@ -30,7 +28,7 @@ def envelopes(lines: Sequence[Line], radii: Sequence[float]) -> Sheet | None:
         if len({_setting(line, "scale") for line in family}) < 2:
             continue
         best = envelope([line.records for line in family], radii)
-        accuracies = [round_down(100 * share, 1) for share in best.tolist()]
+        accuracies = map(percent_down, best.tolist())
         runs = ", ".join(line.name for line in family)
         rows.append((runs, family[0].soundness.value, str(len(family)), *accuracies))
     header = ("runs", "label", "classifiers", *(f"{radius:g}" for radius in radii))
@@ -45,9 +43,7 @@ def supersets(lines: Sequence[Line]) -> Sheet | None:
     """
     rows, own = [], [line for line in lines if line.soundness is not Soundness.IMPORTED]
     with ExitStack() as stack:
-        stores = {
-            place: stack.enter_context(open_run(place)) for place in dict.fromkeys(line.directory for line in own)
-        }
+        stores = {place: stack.enter_context(open_run(place)) for place in dict.fromkeys(line.place for line in own)}
         for one, other in permutations(own, 2):
             if _setting(one, "data") != _setting(other, "data") or one.name == other.name:
                 continue
@@ -56,7 +52,7 @@ def supersets(lines: Sequence[Line]) -> Sheet | None:
                 continue
             share = superset_share(zip(_regions(one, stores, common), _regions(other, stores, common), strict=True))
             label = weakest([one.soundness, other.soundness]).value
-            shares = map(_percent, (share, _nothing([one, other], common)))
+            shares = map(percent_down, (share, _nothing([one, other], common)))
             rows.append((f"{one.name} ⊇ {other.name}", label, str(len(common)), *shares))
     header = ("regions", "label", "inputs", "superset, %", "where neither certifies, %")
     note = "shares of the common inputs; a wrong answer certifies nothing, and nothing is contained in everything"
@@ -76,7 +72,7 @@ def best_of_all(lines: Sequence[Line]) -> Sheet | None:
         rivals = [o.records for o in others]
         shares = [best_share(line.records, rivals, attrgetter(name)) for name in ("radius", "proxy_radius")]
         label = weakest([line.soundness, *(o.soundness for o in others)]).value
-        cells = map(_percent, (*shares, _nothing([line, *others], common)))
+        cells = map(percent_down, (*shares, _nothing([line, *others], common)))
         rows.append((line.name, label, str(len(others)), str(len(common)), *cells))
     header = (
         "run",
@@ -106,16 +102,12 @@ def _common(lines: Sequence[Line]) -> set[int]:
 
 def _nothing(lines: Sequence[Line], common: set[int]) -> float:
     """The share of these inputs on which no line certifies anything."""
-    return 1 - len(common & {r.index for line in lines for r in line.records if counts(r)}) / len(common)
+    return len(common - {r.index for line in lines for r in line.records if counts(r)}) / len(common)
 
 
-def _percent(share: float) -> str:
-    return round_down(100 * share, 1)
-
-
-def _regions(line: Line, stores: dict[Path, SqliteStore], indices: set[int]) -> Iterator[Region | None]:
+def _regions(line: Line, stores: dict[Place, ResultStore], indices: set[int]) -> Iterator[Region | None]:
     """One region at a time, since an array per input may be large."""
-    store = stores[line.directory]
+    store = stores[line.place]
     for record in line.records:  # by index, so that two lines go together
         if record.index in indices:
-            yield certified_region(record, scale_of(record, store), line.facts["shape"])
+            yield certified_region(record, line.facts["shape"], store)

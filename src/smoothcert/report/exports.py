@@ -12,7 +12,7 @@ from typing import Any
 
 from smoothcert.errors import MissingExtra
 from smoothcert.maths.geometry import round_down
-from smoothcert.records import Record
+from smoothcert.records.record import Record
 
 
 def flat(record: Record, seconds: float) -> dict[str, Any]:

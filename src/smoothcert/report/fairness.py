@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from smoothcert.certificates import Soundness
-from smoothcert.errors import RunError
-from smoothcert.estimators import ESTIMATORS
-from smoothcert.facts import FACTS, UNDECLARED
-from smoothcert.recertify import plan_of
+from smoothcert.errors import RunError, SettingError
+from smoothcert.estimators import estimator_named
+from smoothcert.records.facts import FACTS, UNDECLARED, plan_of
 from smoothcert.registry import written
 from smoothcert.report.runs import Line, Run
 
@@ -97,18 +96,24 @@ def _facts(line: Line) -> dict[str, str]:
     if "imported_from" in own:
         unsaid = [name for name, declared in FACTS.items() if declared.changes == "number" and name not in OPTIONAL]
         return dict.fromkeys(unsaid, UNSAID) | facts
-    if not ESTIMATORS[own.get("estimator", "sequential")].anytime:
-        facts |= {"radii": UNUSED, "tolerance": UNUSED}
-    elif own.get("radii"):
-        facts |= {"tolerance": UNUSED}
+    if not anytime(own.get("estimator", "sequential")):
+        facts |= {"radii": UNUSED}
     return facts
+
+
+def anytime(estimator: str) -> bool:
+    """May the votes of this estimator have stopped early? One that cannot be found may have."""
+    try:
+        return estimator_named(estimator).anytime
+    except SettingError:
+        return True
 
 
 def _in_words(name: str, value: Any) -> str:
     """A fact as a newcomer reads it: fingerprints cut short, no radii as all of them."""
     if name == "voted":
         plan = plan_of(value)
-        return f"{plan.rule}, by {plan.estimator} at alpha {written(plan.alpha)}"
+        return f"{estimator_named(plan.estimator).rule(plan)}, by {plan.estimator} at alpha {written(plan.alpha)}"
     if isinstance(value, list):
         return ", ".join(map(written, value)) or "all"
     return str(value)[:12] if name == "model" else written(value)

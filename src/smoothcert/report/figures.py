@@ -18,7 +18,7 @@ from smoothcert.maths import FloatArray
 from smoothcert.metrics import distributions
 from smoothcert.metrics.bands import CONFIDENCE, accuracy_band
 from smoothcert.metrics.curves import certified_accuracy, counts, echoes, votes_of
-from smoothcert.records import Record
+from smoothcert.records.record import Record
 from smoothcert.report.runs import Line
 
 # Okabe and Ito (2008).
@@ -136,8 +136,7 @@ def hollow(records: Sequence[Record]) -> tuple[FloatArray, FloatArray]:
 def _histograms(panel: Axes, lines: Sequence[Line], values_of: Callable[[Line], Iterable[float | None]]) -> None:
     """One outline per line on common bins, and a vertical line at its median."""
     found = [[value for value in values_of(line) if value is not None] for line in lines]
-    every = [value for own in found for value in own]
-    edges = np.histogram_bin_edges(every, bins=30) if every else np.array([0.0, 1.0])
+    edges = distributions.bin_edges([value for own in found for value in own])
     for position, (line, own) in enumerate(zip(lines, found, strict=True)):
         if own:
             style = _style(line, position)

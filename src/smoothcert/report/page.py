@@ -14,11 +14,11 @@ import numpy as np
 import smoothcert
 from smoothcert.certificates import Soundness
 from smoothcert.maths import FloatArray
-from smoothcert.maths.geometry import round_down
+from smoothcert.maths.geometry import percent_down, round_down
 from smoothcert.metrics import distributions
 from smoothcert.metrics.bands import CONFIDENCE, accuracy_band
 from smoothcert.metrics.curves import certified_accuracy, votes_of
-from smoothcert.records import Record
+from smoothcert.records.record import Record
 from smoothcert.report.fairness import MEANING, unfair
 from smoothcert.report.figures import COLOURS, hollow, with_proxy
 from smoothcert.report.pictures import pictures_of
@@ -121,9 +121,9 @@ def _curve(records: Sequence[Record]) -> dict[str, Any]:
     return {
         "marked": {"x": marked[few].tolist(), "y": [_down(100 * share, 2) or 0.0 for share in shares[few]]},
         "x": [*radii.tolist(), end],
-        "y": [*(_down(100 * share, 2) or 0.0 for share in accuracy), 0.0],
-        "low": [*(_down(100 * share, 2) or 0.0 for share in low), 0.0],
-        "high": [*(-(_down(-100 * share, 2) or 0.0) for share in high), 0.0],
+        "y": [*(float(percent_down(share, 2)) for share in accuracy), 0.0],
+        "low": [*(float(percent_down(share, 2)) for share in low), 0.0],
+        "high": [*(-float(percent_down(-share, 2)) for share in high), 0.0],
     }
 
 
@@ -137,8 +137,8 @@ def _down(value: float | None, digits: int) -> float | None:
 
 
 def digits_of(largest: float) -> int:
-    """Decimals that show four digits of the largest radius."""
-    return max(3, 3 - math.floor(math.log10(largest))) if 0 < largest < math.inf else 3
+    """Decimals that show four digits of the largest radius; 20 at most, which no radius of use needs."""
+    return min(20, max(3, 3 - math.floor(math.log10(largest)))) if 0 < largest < math.inf else 3
 
 
 def run_of(run: Run) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def run_of(run: Run) -> dict[str, Any]:
     notes = run.facts.get("notes", {})
     return {
         "name": run.name,
-        "directory": str(run.directory),
+        "directory": str(run.place),
         "command": notes.get("command", ""),
         "settings": notes.get("settings", ""),
         "configuration": {

@@ -56,7 +56,7 @@ def _scales(run: Run) -> dict[int, str]:
 
 
 def _drawable(run: Run) -> frozenset[int]:
-    with open_run(run.directory) as store:
+    with open_run(run.place) as store:
         return run.indices & {*store.pictured(), *_scales(run)}
 
 
@@ -66,7 +66,7 @@ def _drawn(runs: Sequence[Run], chosen: Sequence[int]) -> dict[str, dict[str, An
     scales: dict[str, dict[str, str]] = {}  # by address: inputs that share their noise share the picture
     for run in runs:
         addresses = _scales(run)
-        with open_run(run.directory) as store:
+        with open_run(run.place) as store:
             kept = set(store.pictured())
             inputs |= {str(i): uri(store.picture(i)) for i in chosen if i in kept and str(i) not in inputs}
             maps[run.name] = {str(i): addresses[i][:16] for i in chosen if i in addresses}

@@ -9,8 +9,8 @@ from typing import Any
 
 from smoothcert.certificates import Soundness, weakest
 from smoothcert.errors import RunError
-from smoothcert.records import Record
-from smoothcert.store import open_run
+from smoothcert.records.record import Record
+from smoothcert.store import Place, directory_of, open_run
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Line:
     records: tuple[Record, ...]
     seconds: tuple[float, ...]
     facts: dict[str, Any]
-    directory: Path = Path()
+    place: Place = Path()
 
     @property
     def noise(self) -> str:
@@ -49,10 +49,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Run:
-    """All that one run directory holds; ``lines`` has a line per soundness label, none when there are no records."""
+    """All that one run holds; ``lines`` has a line per soundness label, none when there are no records."""
 
     name: str
-    directory: Path
+    place: Place
     facts: dict[str, Any]
     lines: tuple[Line, ...]
 
@@ -62,17 +62,18 @@ class Run:
         return frozenset(record.index for line in self.lines for record in line.records)
 
 
-def read_runs(directories: Sequence[Path | str]) -> list[Run]:
-    """The runs, two labels of one run apart; names are the shortest that tell the directories apart."""
-    resolved = [Path(directory).resolve() for directory in directories]
+def read_runs(places: Sequence[Place]) -> list[Run]:
+    """The runs, two labels of one run apart; names are the shortest that tell their places apart."""
+    directories = [directory_of(place) for place in places]
+    resolved = [at if path is None else path.resolve() for at, path in zip(places, directories, strict=True)]
     if len(set(resolved)) < len(resolved):
-        twice = next(given for given, path in zip(directories, resolved, strict=True) if resolved.count(path) > 1)
+        twice = next(given for given, place in zip(places, resolved, strict=True) if resolved.count(place) > 1)
         raise RunError(f"{twice} is given twice; give each run once")
-    return [_read(path, name) for path, name in zip(resolved, _names(resolved), strict=True)]
+    return [_read(place, name) for place, name in zip(resolved, _names(resolved), strict=True)]
 
 
-def _read(directory: Path, name: str) -> Run:
-    with open_run(directory) as store:
+def _read(place: Place, name: str) -> Run:
+    with open_run(place) as store:
         records, seconds, facts = list(store.records()), store.seconds(), store.facts()
     lines = []
     # Whatever a memory settled holds through it, so its records are one line, labelled as the weaker.
@@ -80,13 +81,14 @@ def _read(directory: Path, name: str) -> Run:
     worth = {r.index: weakest([r.soundness, Soundness.MEMORY]) if settled else r.soundness for r in records}
     for soundness in sorted(set(worth.values()), key=list(Soundness).index):
         own = tuple(record for record in records if worth[record.index] == soundness)
-        lines.append(Line(name, soundness, own, tuple(seconds[record.index] for record in own), facts, directory))
-    return Run(name, directory, facts, tuple(lines))
+        lines.append(Line(name, soundness, own, tuple(seconds[record.index] for record in own), facts, place))
+    return Run(name, place, facts, tuple(lines))
 
 
-def _names(paths: Sequence[Path]) -> list[str]:
-    for depth in range(1, max((len(path.parts) for path in paths), default=1) + 1):
-        names = ["/".join(path.parts[-depth:]) for path in paths]
+def _names(places: Sequence[Place]) -> list[str]:
+    parts = [place.parts if isinstance(place, Path) else (str(place),) for place in places]
+    for depth in range(1, max(map(len, parts), default=1) + 1):
+        names = ["/".join(each[-depth:]) for each in parts]
         if len(set(names)) == len(names):
-            break
-    return names
+            return names
+    return [f"{name} ({position})" for position, name in enumerate(names, start=1)]  # stores that are written alike

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from smoothcert.maths.geometry import round_down
+from smoothcert.maths.geometry import percent_down, round_down
 from smoothcert.metrics import curves
 from smoothcert.metrics.bands import CONFIDENCE, binomial_band
 from smoothcert.metrics.distributions import by_class
@@ -142,8 +142,8 @@ def _accuracy(share: float, inputs: int) -> str:
     if math.isnan(share):
         return "–"
     low, high = (float(end) for end in binomial_band(round(share * inputs), inputs))
-    return f"{_percent(share)} ({_percent(low)}–{round_down(-100 * high, 1).removeprefix('-')})"
+    return f"{_percent(share)} ({_percent(low)}–{percent_down(-high).removeprefix('-')})"
 
 
 def _percent(share: float) -> str:
-    return "–" if math.isnan(share) else round_down(100 * share, 1)
+    return "–" if math.isnan(share) else percent_down(share)

@@ -22,7 +22,6 @@ from matplotlib.lines import Line2D
 from rich.table import Table
 from scipy.special import ndtr, ndtri
 
-from smoothcert.bracket import Bracket, Engines, certified_radius, check_request
 from smoothcert.errors import SettingError
 from smoothcert.laws import Law
 from smoothcert.laws.gaussian import Gaussian
@@ -31,6 +30,7 @@ from smoothcert.laws.pareto import Pareto
 from smoothcert.maths import FloatArray
 from smoothcert.maths.geometry import round_down, shrinkage
 from smoothcert.maths.published import pixeldp_gaussian, pixeldp_laplace, renyi_gaussian, yang_pareto
+from smoothcert.radius.bracket import Bracket, Engines, certified_radius, check_request
 from smoothcert.registry import written
 from smoothcert.report.figures import COLOURS, STYLE
 

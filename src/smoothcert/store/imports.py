@@ -13,15 +13,16 @@ from pathlib import Path
 from smoothcert.certificates import Soundness
 from smoothcert.errors import DataError, SettingError, look_up
 from smoothcert.laws import law_named
+from smoothcert.maths.geometry import decimal_of
 from smoothcert.records import Record
-from smoothcert.store import check_free, new_run
+from smoothcert.store import Place, check_free, new_run
 
 COLUMNS = ("idx", "label", "predict", "radius", "correct", "time")
 FORMATS: dict[str, tuple[str, ...]] = {
     "cohen": COLUMNS,  # Cohen et al. 2019, and most who came after
     "ancer": (*COLUMNS, "radius_proxy"),  # Eiras et al. 2022
 }
-SIGMAS = ("sigma", "min_sigma")  # the noise of the input, where a log has it
+SIGMA, SCALE = "sigma", "min_sigma"  # the noise of the input, where a log has it: a standard deviation, the law's scale
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Log:
     trials: int
     law: str = "gaussian"
     norm: float = 2.0
+    method: str = ""  # whose noise and network it was; logs of one method have a common envelope over their sigmas
 
     def __post_init__(self) -> None:
         if not 0 < self.sigma < math.inf:
@@ -46,8 +48,8 @@ class Log:
         law_named(self.law).scale_of(self.sigma)  # refuses a law that is unknown, or has no standard deviation
 
 
-def import_log(path: Path, out: Path, kind: str, log: Log, command: str = "") -> int:
-    """Read a log into a new run directory; how many records that makes. Nothing is written if a line is not as it must be."""
+def import_log(path: Path, out: Place, kind: str, log: Log, command: str = "") -> int:
+    """Read a log into a new run; how many records that makes. Nothing is written if a line is not as it must be."""
     needed = look_up("format", kind, FORMATS)
     check_free(out)
     try:
@@ -65,7 +67,9 @@ def import_log(path: Path, out: Path, kind: str, log: Log, command: str = "") ->
             "sha256": hashlib.sha256(content).hexdigest(),
             "format": kind,
             "law": log.law,
+            "tuner": log.method or kind,
             "sigma": log.sigma,
+            "scale": law_named(log.law).scale_of(log.sigma),
             "norm": str(log.norm),
             "alpha": log.alpha,
             "trials": log.trials,
@@ -111,7 +115,10 @@ def _record(row: Mapping[str, str], log: Log) -> Record:
     index, truth, predict, correct = (int(row[column]) for column in ("idx", "label", "predict", "correct"))
     radius = _size(row["radius"], "radius")
     proxy = _size(row["radius_proxy"], "radius_proxy") if "radius_proxy" in row else radius
-    sigma = next((_size(row[column], column) for column in SIGMAS if column in row), log.sigma)
+    law = law_named(log.law)
+    scale = law.scale_of(_size(row[SIGMA], SIGMA) if SIGMA in row else log.sigma)
+    if SIGMA not in row and SCALE in row:
+        scale = _size(row[SCALE], SCALE)  # for uniform noise its half-width, as its author draws it
     label = None if predict == -1 else predict
     if index < 0 or truth < -1 or predict < -1:
         raise ValueError(f"idx {index}, label {truth}, predict {predict}: these are numbers from 0, or -1 for none")
@@ -119,10 +126,8 @@ def _record(row: Mapping[str, str], log: Log) -> Record:
         raise ValueError(f"correct is {correct}, but the label is {truth} and the prediction {predict}")
     if label is None and radius > 0:
         raise ValueError(f"an abstention (predict -1) has radius {radius}; it must be 0")
-    if sigma == 0:
-        raise ValueError("the noise has standard deviation 0")
-    law = law_named(log.law)
-    scale = law.scale_of(sigma)
+    if scale == 0:
+        raise ValueError("the noise has scale 0")
     return Record(
         index=index,
         truth=None if truth == -1 else truth,
@@ -130,7 +135,7 @@ def _record(row: Mapping[str, str], log: Log) -> Record:
         radius=radius,
         proxy_radius=proxy,
         log_volume=None,
-        region_radius=radius / scale,
+        region_radius=float(decimal_of(radius) / decimal_of(scale)),  # 0.3 / 0.1 is 3
         norm=log.norm,
         soundness=Soundness.IMPORTED,
         rule="imported",

@@ -9,8 +9,8 @@ import torch
 
 from smoothcert.attacks import REGISTRY, Attack
 from smoothcert.attacks.victim import Victim
-from smoothcert.bounds import Bound
 from smoothcert.certificates import Certificate, Soundness
+from smoothcert.estimators.bounds import Bound
 from smoothcert.noise import Noise
 from smoothcert.regions import Region
 from smoothcert.smoother import Smoother

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from smoothcert.noise import Noise
-from smoothcert.smoother import Smoother
-from smoothcert.tuners.base import Tuner
+from smoothcert.smoother import Smoother, Tuner
 
 
 class LocLeak(Tuner):

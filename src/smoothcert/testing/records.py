@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from smoothcert.certificates import Soundness
-from smoothcert.records import Record
+from smoothcert.records.record import Record
 
 RECORD = Record(
     index=0,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.special import gammainccinv
+from scipy.special import gammainccinv, gammaincinv
 from scipy.stats import binom, chi2, poisson
 
 from smoothcert.laws import Law, NumpyDraws
@@ -129,7 +129,7 @@ SAMPLE_CHECKS: dict[str, Callable[[Law, Sample], None]] = {
 
 
 class ExtremeDraws(NumpyDraws):
-    """The smallest and the largest numbers that a source may return, at random."""
+    """The smallest and the largest numbers of a source, of gamma the least likely at either end, at random."""
 
     def normal(self, shape: tuple[int, ...]) -> Array:
         return self._among(shape, -13.8, -self.step / 2, self.step / 2, 13.8)
@@ -145,7 +145,8 @@ class ExtremeDraws(NumpyDraws):
         return self._among(shape, self.step / 2, largest)
 
     def gamma(self, shape: tuple[int, ...], k: float) -> Array:
-        return self._among(shape, float(np.finfo(self.kind).smallest_subnormal), float(gammainccinv(k, self.step)))
+        least = max(float(np.finfo(self.kind).smallest_subnormal), float(gammaincinv(k, self.step)))
+        return self._among(shape, least, float(gammainccinv(k, self.step)))
 
     def _among(self, shape: tuple[int, ...], *extremes: float) -> Array:
         return self.generator.choice(np.array(extremes, dtype=self.kind), shape)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from smoothcert.registry import Registry
+from smoothcert.smoother import FixedNoise, Tuner
 from smoothcert.tuners.ancer import Ancer
-from smoothcert.tuners.base import Tuner
 from smoothcert.tuners.data_dependent import DataDependent
-from smoothcert.tuners.fixed import Fixed
 from smoothcert.tuners.hill_climb import HillClimb
 from smoothcert.tuners.pattern import Pattern
 from smoothcert.tuners.published import PublishedAncer, PublishedDataDependent
@@ -19,7 +18,7 @@ __all__ = [
     "Ancer",
     "DataDependent",
     "DatasetWise",
-    "Fixed",
+    "FixedNoise",
     "HillClimb",
     "Pattern",
     "PerInput",
@@ -31,7 +30,7 @@ __all__ = [
 ]
 
 TUNERS: dict[str, type[Tuner]] = {
-    "fixed": Fixed,
+    "fixed": FixedNoise,
     "data_dependent": DataDependent,
     "data_dependent_published": PublishedDataDependent,
     "ancer": Ancer,

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from smoothcert.echo import BOUND, HELP
+from smoothcert.echo import BOUND, HELP, NUMBER, VOTES
 from smoothcert.maths.intervals import lower_bound
 from smoothcert.noise import Noise
 from smoothcert.registry import setting
-from smoothcert.tuners.base import Tuner
+from smoothcert.smoother import Tuner
 from smoothcert.tuners.data_dependent import DataDependent
 from smoothcert.tuners.echo import Quiet
-from smoothcert.tuners.subject import Phase, Subject, rivals_of, tuned
+from smoothcert.tuners.subject import Mirrored, Phase, Subject, rivals_of, tuned
 
 if TYPE_CHECKING:
     from smoothcert.smoother import Smoother
@@ -53,8 +54,8 @@ class Ancer(Tuner):
 
     @property
     def isotropic(self) -> DataDependent:
-        """Who finds the noise that the ascent starts from."""
-        return DataDependent(largest=self.largest, echo=self.echo)
+        """Who finds the noise that the ascent starts from, with no more votes than were asked for."""
+        return DataDependent(votes=min(self.votes, DataDependent.votes), largest=self.largest, echo=self.echo)
 
     def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
         return tuned(smoother, x, start, indices, self.tune)
@@ -63,16 +64,18 @@ class Ancer(Tuner):
         """The scale of one input, (*event)."""
         isotropic, label = self.isotropic.tune(subject)
         drawn = self.checks(subject)
-        quiet = Quiet.of(subject, label, torch.cat(drawn), self.echo)
+        first = list(islice(drawn, math.ceil(NUMBER * VOTES / subject.smoother.plan.block)))
+        quiet = Quiet.of(subject, label, first, self.echo)
         shape = quiet.towards(isotropic, self.ascend(subject, isotropic, label, quiet))
         most = self.isotropic.largest * float(subject.start.scale.min()) / float(shape.min())
         sizes = [min(size, most) * shape for size in SIZES]
-        return self.best(subject, [isotropic, *filter(quiet.holds, sizes)], label, drawn)
+        return self.best(subject, [isotropic, *filter(quiet.holds, sizes)], label, chain(first, drawn))
 
-    def checks(self, subject: Subject) -> list[Tensor]:
-        """The fresh draws that compare scales, in blocks."""
+    def checks(self, subject: Subject) -> Iterator[Mirrored]:
+        """The fresh draws that compare scales, block by block: all of them may be more than memory holds."""
         block = subject.smoother.plan.block
-        return [subject.mirrored(Phase.CHECK, step, block) for step in range(math.ceil(self.votes / block))]
+        for step in range(math.ceil(self.votes / block)):
+            yield subject.mirrored(Phase.CHECK, step, block)
 
     def ascend(self, subject: Subject, isotropic: Tensor, label: int, quiet: Quiet) -> Tensor:
         """The shape at the end of the ascent, by Adam with steps that fall to nothing along a cosine."""
@@ -90,7 +93,7 @@ class Ancer(Tuner):
             log_inner = base + margin_gap(subject, subject.logits(scale, drawn), label).log()
             loss = -log_inner - (log_inner + excess.mean()) / self.kappa
             if quiet.allowed < 1:
-                loss = loss + LOUD * quiet.beyond(scale, drawn[::4])
+                loss = loss + LOUD * quiet.beyond(scale, drawn.half[::2])
             base.grad, excess.grad = torch.autograd.grad(loss, [base, excess])
             optimizer.step()
             schedule.step()
@@ -99,9 +102,10 @@ class Ancer(Tuner):
                 excess.clamp_(0.0, ROOM)
         return (isotropic * (base + excess).exp()).detach().double()
 
-    def best(self, subject: Subject, scales: Sequence[Tensor], label: int, drawn: Sequence[Tensor]) -> Tensor:
+    def best(self, subject: Subject, scales: Sequence[Tensor], label: int, drawn: Iterable[Mirrored]) -> Tensor:
         """The scale with the best objective by fresh votes, among those whose inner radius is at least the first's."""
-        promises = [subject.promise(subject.answers(scale, drawn), label) for scale in scales]
+        answers = zip(*([subject.answers(scale, each) for scale in scales] for each in drawn), strict=True)
+        promises = [subject.promise(torch.cat(own), label) for own in answers]
         inner = [float(scale.min()) * promise for scale, promise in zip(scales, promises, strict=True)]
 
         def objective(at: int) -> float:

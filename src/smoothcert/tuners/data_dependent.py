@@ -13,7 +13,7 @@ from smoothcert.echo import BOUND, HELP
 from smoothcert.noise import Noise
 from smoothcert.polling import tally
 from smoothcert.registry import setting
-from smoothcert.tuners.base import Tuner
+from smoothcert.smoother import Tuner
 from smoothcert.tuners.echo import Quiet
 from smoothcert.tuners.subject import Phase, Subject, tuned
 
@@ -51,14 +51,14 @@ class DataDependent(Tuner):
     def tune(self, subject: Subject) -> tuple[Tensor, int]:
         """The scale of one input, and the label that it is tuned for: the one that leads under the noise it starts from."""
         start, drawn = subject.start.scale, subject.mirrored(Phase.ISOTROPIC, 0, self.votes)
-        at_start = subject.answers(start, [drawn])
+        at_start = subject.answers(start, drawn)
         label = int(tally(at_start)[:-1].argmax())
-        quiet = Quiet.of(subject, label, drawn, self.echo)
+        quiet = Quiet.of(subject, label, [drawn], self.echo)
 
         def height(place: float) -> float:
             """The radius at so many steps from the start; where there is none, less noise is higher."""
             factor = math.pow(STEP, place)
-            answers = at_start if place == 0 else subject.answers(factor * start, [drawn])
+            answers = at_start if place == 0 else subject.answers(factor * start, drawn)
             radius = factor * subject.promise(answers, label)
             return radius if radius > 0 and (place <= 0 or quiet.holds(factor * start)) else -factor
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from smoothcert.echo import NUMBER, VOTES, beside
 from smoothcert.polling import tally
-from smoothcert.tuners.subject import Subject
+from smoothcert.tuners.subject import Mirrored, Subject
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,22 +24,22 @@ class Quiet:
     subject: Subject
     label: int
     drawn: Tensor
-    rows: Tensor  # a reference for each draw
+    others: Tensor  # the references, which get the draws by turns
     allowed: float
 
     @classmethod
-    def of(cls, subject: Subject, label: int, drawn: Tensor, bound: float) -> Quiet:
+    def of(cls, subject: Subject, label: int, draws: Sequence[Mirrored], bound: float) -> Quiet:
         """The constraint on the scales of one input; a bound of one or more asks nothing."""
         references = subject.smoother.references
         others = beside(references, subject.x, subject.start, subject.index, label, tuning=True)
-        drawn = drawn[: NUMBER * VOTES]
-        rows = others[torch.arange(len(drawn), device=others.device) % len(others)]
-        free = cls(subject, label, drawn, rows, bound)
-        return free if bound >= 1 else cls(subject, label, drawn, rows, max(bound, free.echo(subject.start.scale)))
+        number = NUMBER * VOTES
+        drawn = torch.cat([next(each.split(number)) for each in draws])[:number]
+        free = cls(subject, label, drawn, others, bound)
+        return free if bound >= 1 else cls(subject, label, drawn, others, max(bound, free.echo(subject.start.scale)))
 
     def echo(self, scale: Tensor) -> float:
         """The share of the votes on references that are for the label."""
-        answers = self.subject.answers(scale, [self.drawn], at=self.rows)
+        answers = self.subject.answers(scale, self.drawn, at=self.others)
         return float(tally(answers)[self.label]) / len(self.drawn)
 
     def holds(self, scale: Tensor) -> bool:
@@ -47,8 +48,7 @@ class Quiet:
 
     def beyond(self, scale: Tensor, drawn: Tensor) -> Tensor:
         """By how much the label's mean probability on references is above what is allowed, differentiable in the scale."""
-        rows = self.rows[: len(drawn)]
-        logits = self.subject.logits(scale, drawn[: len(rows)], at=rows)
+        logits = self.subject.logits(scale, drawn, at=self.others)
         return torch.relu(logits.softmax(dim=1)[:, self.label].double().mean() - self.allowed)
 
     def towards(self, start: Tensor, end: Tensor, halvings: int = 4) -> Tensor:

@@ -12,13 +12,15 @@ from torch import Tensor
 
 from smoothcert.echo import BOUND, HELP, NUMBER, VOTES, beside, mixed
 from smoothcert.errors import SettingError
-from smoothcert.estimators import Plan, Target, estimator_for
+from smoothcert.estimators import Plan, estimator_named
+from smoothcert.estimators.fixed import Fixed
 from smoothcert.laws import LAWS, Law, law_named
 from smoothcert.noise import Noise
 from smoothcert.polling import Count, Mixed
+from smoothcert.radius import RadiusTarget
 from smoothcert.registry import setting, written
 from smoothcert.seeds import Stage
-from smoothcert.tuners.base import Tuner
+from smoothcert.smoother import Tuner
 from smoothcert.votes import Votes
 
 if TYPE_CHECKING:
@@ -72,7 +74,7 @@ class HillClimb(Tuner):
             echoes = tuning_echoes(smoother, now, tables) if self.echo < 1 else [0.0] * len(now)
             for at, table, echo in zip(tuple(climbing), tables, echoes, strict=True):
                 each = asked[at]
-                target = Target(each.noise.law, smoother.norm, each.x.numel(), float(each.noise.scale.min()))
+                target = RadiusTarget(each.noise.law, smoother.norm, each.x.numel(), float(each.noise.scale.min()))
                 try:
                     reached = height(table, smoother.plan, target, labels[at])
                     asked[at] = replace(each, noise=climbs[at].send((reached, echo)))
@@ -109,7 +111,7 @@ class HillClimb(Tuner):
         law = self._law(start.law, place[1])
         if law is None or not self.least <= factor <= self.most:
             return None
-        if plan.rivals == "runner_up" and not law.radii:
+        if estimator_named(plan.estimator).bounds_rivals and not law.radii:
             return None  # a bounded runner-up needs a theorem
         if law is not start.law and start.law.std and law.std:
             factor *= start.law.std / law.std
@@ -212,7 +214,7 @@ def own_answers(smoother: Smoother, asked: Sequence[_Asked]) -> list[int]:
     return [int(count.votes().leaders()[0]) for count in counts]
 
 
-def height(votes: Votes, plan: Plan, target: Target, label: int | None) -> float:
+def height(votes: Votes, plan: Plan, target: RadiusTarget, label: int | None) -> float:
     """The radius that all of the plan's votes would prove if they split like these; minus the scale if there is none.
 
     One more vote is counted against every class: that n votes agree does not show a rival below 1/n, and without it the
@@ -221,7 +223,9 @@ def height(votes: Votes, plan: Plan, target: Target, label: int | None) -> float
     leader = int(votes.leaders()[0])
     counts = votes.counts[:, -1:] * plan.trials // (int(votes.trials[0, -1]) + 1)
     split = Votes(counts, plan.trials - counts.sum(axis=-1))  # what division leaves over counts against the label
-    bound = estimator_for(replace(plan, estimator="fixed", radii=()), target).bound(split, leader)
+    both = estimator_named(plan.estimator).bounds_rivals
+    whole = replace(plan, estimator=str(Fixed("runner_up" if both else "rest")), radii=())
+    bound = Fixed("runner_up" if both else "rest").judge(whole, target).bound(split, leader)
     decided = bound.lower > bound.rival and label in (None, leader)
     radius = target.radius(bound.lower, bound.upper) if decided else 0.0
     return radius if radius > 0 else -target.scale

@@ -17,7 +17,7 @@ from smoothcert.errors import MissingExtra, SettingError
 from smoothcert.maths import FloatArray
 from smoothcert.noise import Noise
 from smoothcert.registry import setting
-from smoothcert.tuners.base import Tuner
+from smoothcert.smoother import Tuner
 from smoothcert.tuners.maps import Maps
 
 if TYPE_CHECKING:

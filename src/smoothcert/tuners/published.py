@@ -11,7 +11,7 @@ from torch import Tensor
 
 from smoothcert.noise import Noise
 from smoothcert.registry import setting
-from smoothcert.tuners.base import Tuner
+from smoothcert.smoother import Tuner
 from smoothcert.tuners.gap import Gap
 from smoothcert.tuners.subject import Phase, Subject, tuned
 

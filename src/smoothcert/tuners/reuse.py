@@ -8,17 +8,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from torch import Tensor
 
 from smoothcert.errors import RunError, SettingError
 from smoothcert.laws import law_named
-from smoothcert.maths import FloatArray
 from smoothcert.noise import Noise
-from smoothcert.records import Parameter
+from smoothcert.records.record import value_of
 from smoothcert.registry import setting
-from smoothcert.store import SqliteStore, open_run
-from smoothcert.tuners.base import Tuner
+from smoothcert.smoother import Tuner
+from smoothcert.store import ResultStore, open_run
 from smoothcert.tuners.hill_climb import Separate
 
 if TYPE_CHECKING:
@@ -34,8 +32,9 @@ class Reuse(Tuner):
 
     name = "reuse"
     reads_input = True  # as the tuner did that made the run
+    costly = False
 
-    run: str | Path = setting(help="the run whose noise is used again")
+    run: str | Path | ResultStore = setting(help="the run whose noise is used again")
 
     def __post_init__(self) -> None:
         if "data" not in self.facts:
@@ -76,20 +75,11 @@ class Reuse(Tuner):
                     "tune them there first, or ask for inputs that it holds (--indices)"
                 )
             rows = [
-                Noise(
-                    law_named(found[index].law),
-                    _value(found[index].scale, store),
-                    _value(found[index].loc, store),
-                    start.grid,
-                )
-                for index in indices
+                Noise(law_named(record.law), value_of(record.scale, store), value_of(record.loc, store), start.grid)
+                for record in (found[index] for index in indices)
             ]
         if not rows:
             return start
         for at, row in enumerate(rows):
             row.row(at, tuple(x.shape[1:]), 1)  # refuses a scale that does not fit
         return Separate(rows, x.ndim - 1)
-
-
-def _value(parameter: Parameter, store: SqliteStore) -> FloatArray | float:
-    return store.get(parameter) if isinstance(parameter, str) else np.float64(parameter)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from smoothcert.errors import ModelError
 from smoothcert.maths.intervals import lower_bound
 from smoothcert.maths.tail import chance_above_zero
 from smoothcert.noise import Noise
+from smoothcert.polling import in_blocks, rows_per_call
 from smoothcert.seeds import Stage, draws_for
 from smoothcert.tuners.gap import Gap
 from smoothcert.tuners.hill_climb import Separate
@@ -32,10 +33,28 @@ class Phase(IntEnum):
 
 
 @dataclass(frozen=True, eq=False)
+class Mirrored:
+    """Draws and then their mirror images, ``number`` in all, of which one half is held in memory."""
+
+    half: Tensor
+    number: int
+
+    def __len__(self) -> int:
+        return self.number
+
+    def split(self, size: int) -> Iterator[Tensor]:
+        """Blocks of so many, the last of what is left, as a tensor of them all would be split."""
+        known = len(self.half)
+        for start in range(0, self.number, size):
+            stop = min(start + size, self.number)
+            yield torch.cat([self.half[start:stop], -self.half[max(start - known, 0) : max(stop - known, 0)]])
+
+
+@dataclass(frozen=True, eq=False)
 class Subject:
     """One input under the noise it starts from.
 
-    Every call of the network has the shape of a block of this input alone, and a key says what is drawn, so what is
+    Every call of the network is for a block of this input alone, or for all draws if they are fewer, and a key says what is drawn, so what is
     chosen for an input does not depend on the inputs beside it, on their number or on the workers.
     """
 
@@ -53,15 +72,22 @@ class Subject:
         drawn: Tensor = self.start.law.sample((number, *self.x.shape), keyed)
         return drawn
 
-    def mirrored(self, phase: Phase, step: int, number: int) -> Tensor:
+    def mirrored(self, phase: Phase, step: int, number: int) -> Mirrored:
         """The same with every draw beside its mirror image, since laws are symmetric: means vary less."""
-        half = self.draws(phase, step, (number + 1) // 2)
-        return torch.cat([half, -half])[:number]
+        return Mirrored(self.draws(phase, step, (number + 1) // 2), number)
 
-    def logits(self, scale: Tensor, drawn: Tensor, at: Tensor | None = None) -> Tensor:
-        """The network on noisy copies of the input, or of others, off the pixel grid: its rounding has no gradient."""
-        x = self.x if at is None else at
-        logits: Tensor = self.smoother.model(x + self.start.loc.to(drawn) + scale.to(drawn) * drawn)
+    def logits(self, scale: Tensor, drawn: Tensor | Mirrored, at: Tensor | None = None) -> Tensor:
+        """The network on noisy copies, block by block, of the input or of others by turns; off the pixel grid, whose
+        rounding has no gradient."""
+
+        def classify(block: Tensor, turns: Tensor) -> Tensor:
+            x = self.x if at is None else at[turns % len(at)]
+            answers: Tensor = self.smoother.model(x + self.start.loc.to(block) + scale.to(block) * block)
+            return answers
+
+        size = rows_per_call(len(drawn), self.smoother.plan.block)
+        turns = torch.arange(len(drawn), device=self.x.device)
+        logits = in_blocks(classify, zip(drawn.split(size), torch.split(turns, size), strict=True))
         if scale.requires_grad and torch.is_grad_enabled() and not logits.requires_grad:
             raise ModelError(
                 "the network's answers have no gradient with respect to its input, and tuning needs one; "
@@ -70,9 +96,9 @@ class Subject:
         return logits
 
     @torch.no_grad()
-    def answers(self, scale: Tensor, drawn: Sequence[Tensor], at: Tensor | None = None) -> Tensor:
-        """The logits under a scale, block by block, without a gradient."""
-        return torch.cat([self.logits(scale, block, at) for block in drawn])
+    def answers(self, scale: Tensor, drawn: Tensor | Mirrored, at: Tensor | None = None) -> Tensor:
+        """The logits under a scale, without a gradient."""
+        return self.logits(scale, drawn, at)
 
     def promise(self, answers: Tensor, label: int) -> float:
         """The radius at unit scale that the certifying votes would prove if margins went on as in these; 0 if none."""
@@ -110,5 +136,4 @@ def tuned(
         for subject, scale in zip(subjects, pool.map(tune, subjects), strict=True):
             # Rounded to float32: half the bytes in the store.
             rows.append(Noise(start.law, scale.detach().cpu().float(), subject.start.loc, start.grid))
-            smoother.tuned(subject.index)
     return Separate(rows, len(event))

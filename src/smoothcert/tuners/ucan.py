@@ -17,7 +17,7 @@ from smoothcert.errors import InputError, SettingError, WeightsError
 from smoothcert.models.weights import load_weights, read_metadata, read_state, save_weights
 from smoothcert.noise import Noise
 from smoothcert.registry import setting
-from smoothcert.tuners.base import Tuner
+from smoothcert.smoother import Tuner
 from smoothcert.tuners.generators import DATASET, PER_INPUT, Design, Generator
 from smoothcert.tuners.maps import Maps
 
@@ -59,6 +59,7 @@ class PerInput(Tuner):
 
     name = PER_INPUT
     reads_input = True
+    costly = False
 
     generator: str | Path | Generator = setting(help="the generator's file; by default the one beside the model")
 

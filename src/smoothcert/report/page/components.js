@@ -111,7 +111,8 @@ const Smoothcert = (() => {
     const every = [...own.values()].flat();
     if (!every.length) return nothing("Nothing is certified in these runs.");
     const [low, high] = d3.extent(every);
-    const step = high > low ? d3.tickStep(low, high, 30) : Math.abs(low) / 20 || 1;
+    const size = Math.max(Math.abs(low), Math.abs(high));
+    const step = high - low > 1e-6 * size ? d3.tickStep(low, high, 30) : size / 20 || 1;  // alike to the eye: one bar
     const domain = [Math.floor(low / step) * step, (Math.floor(high / step) + 1) * step];
     const thresholds = d3.range(domain[0], domain[1] + step / 2, step);
     return frame(width, {
@@ -145,12 +146,17 @@ const Smoothcert = (() => {
     return element("ul", { class: "legend" }, lines.map(item));
   }
 
+  // A run's name may break behind _ - and /, and a share with its band between the two, so that many runs stand side by side.
+  const breakable = (text) => text.split(/(?<=[_/-])/).flatMap((part) => [part, element("wbr")]);
+  const band = (text) => text.split(/ (?=\()/).flatMap((part) => [element("span", { class: "whole" }, part), " "]);
+  const words = (text) => (text.includes(" (") ? band(text) : text);
+
   // A plain table as the command prints it.
   function table({ title, note, header, rows, ends }) {
     return element("div", { class: "scroll" }, element("table", {},
       element("caption", {}, title, note && element("div", {}, note)),
-      element("thead", {}, element("tr", {}, header.map((cell) => element("th", { scope: "col" }, cell)))),
-      element("tbody", {}, rows.map((row, number) => element("tr", { class: ends.includes(number) && "end" }, row.map((cell) => element("td", {}, cell))))),
+      element("thead", {}, element("tr", {}, header.map((text) => element("th", { scope: "col" }, breakable(text))))),
+      element("tbody", {}, rows.map((row, number) => element("tr", { class: ends.includes(number) && "end" }, row.map((text) => element("td", {}, words(text)))))),
     ));
   }
 
@@ -217,7 +223,7 @@ const Smoothcert = (() => {
       { name: "index", head: "input", value: (row) => row.index, cell: (row) => cell(clicked ? element("button", { type: "button" }, String(row.index)) : String(row.index)) },
       anyPicture && { name: "picture", head: "picture", cell: (row) => cell(pictures.inputs[row.index] ? image(pictures.inputs[row.index], `input ${row.index}`) : "") },
       anyMap && { name: "map", head: "noise map", cell: (row) => cell(mapCell(row) || "") },
-      lines.length > 1 && { name: "run", head: "run", value: (row) => row.line.title, cell: (row) => cell(`${row.line.run} [${row.line.soundness}]`) },
+      lines.length > 1 && { name: "run", head: "run", value: (row) => row.line.title, cell: (row) => cell([...breakable(row.line.run), ` [${row.line.soundness}]`], { class: "run" }) },
       { name: "truth", head: "truth", value: (row) => row.truth, cell: (row) => cell(row.truth == null ? "–" : String(row.truth)) },
       { name: "label", head: "answer", value: (row) => row.label, cell: (row) => cell(row.label == null ? "abstains" : String(row.label), { class: outcome(row) }) },
       number("radius", "radius", radius, "certified: of the largest plain ball in the region, rounded down"),
@@ -291,8 +297,8 @@ const Smoothcert = (() => {
       return own.length ? curves(own, { kind, bands, confidence: data.confidence, width }) : nothing("All runs of this norm are hidden.");
     }, norms(lines).length > 1 ? norm : null);
     const marked = lines.some((line) => line.curves.radius.marked.x.length > 0);
-    const whole = lines.every((line) => line.labelled) ? "The share of inputs answered rightly and certified at a radius or beyond."
-      : "The share of inputs answered and certified at a radius or beyond; where the truth is known, answered rightly.";
+    const whole = lines.every((line) => line.labelled) ? "The share of inputs answered correctly and certified at a radius or beyond."
+      : "The share of inputs answered and certified at a radius or beyond; where the truth is known, answered correctly.";
     place.append(...[
       warnings(data.warnings),
       element("div", { class: "sticky" }, legend(lines, (now) => { shown = now; redraw(); })),

@@ -1,0 +1,81 @@
+"""A run's memory: where it is kept, whom it belongs to, and whether it still holds what the run has promised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from smoothcert.errors import RunError, SettingError, StoreError
+from smoothcert.memory.memory import Memory
+from smoothcert.records.promise import RULE
+from smoothcert.records.record import Record
+from smoothcert.store import Keeper, Place, ResultStore, directory_of, opened
+
+
+def same_place(one: Place, other: Place) -> bool:
+    """Is it one run, however it is written?
+
+    >>> same_place("runs/a", Path("runs/b/../a")), same_place("runs/a", "sqlite:path=runs/a"), same_place("a", "b")
+    (True, True, False)
+    """
+    first, second = directory_of(one), directory_of(other)
+    if first is None or second is None:
+        return one is other or (isinstance(one, str) and one == other)
+    return first.resolve() == second.resolve()
+
+
+def keeper_at(place: Place) -> Path | Keeper:
+    """Where an existing memory is: a file of its own, or the run that holds it.
+
+    >>> keeper_at("some/memory.sqlite").name
+    'memory.sqlite'
+    """
+    path = directory_of(place)
+    if path is not None and not path.is_dir():
+        return path
+    with opened(place) as store:
+        found = store.keeper() if store.begun else None
+    if found is None:
+        raise StoreError(f"{place} holds no memory; give a file or a run made by smoothcert certify --memory")
+    return found
+
+
+@contextmanager
+def memory_of(
+    store: ResultStore, place: Place | None, own: Memory | None, *, norm: float, owner: Mapping[str, Any]
+) -> Iterator[Memory | None]:
+    """The memory that keeps the certificates of a run: at this place; by default the run's own, or the one it was settled by.
+
+    None if there is none. One that is named and missing must not be made, since it would promise nothing.
+    """
+    found = store.keeper() if place is None else keeper_at(place)
+    if isinstance(found, Path) and not found.is_file():
+        raise SettingError(f"there is no memory at {place}; give the file that the certificates were settled in")
+    if found is None:
+        yield own if "memory" in store.facts().get("configuration", {}) else None
+        return
+    with Memory.open(found, norm=norm, owner=owner, create=False) as memory:
+        yield memory
+
+
+def check_memory(records: Iterable[Record], memory: Memory | None, run: Place) -> None:
+    """Refuse certificates that a memory keeps when there is none."""
+    if memory is None and any(record.soundness == "memory" for record in records):
+        raise RunError(
+            f"{run} holds certificates that a memory keeps, but no memory; give its file with --memory, since "
+            "they speak of queries that go through it"
+        )
+
+
+def check_kept(memory: Memory, run: str, records: Iterable[Record], place: Place) -> None:
+    """Refuse a memory that has lost what a run's records promise: later inputs would be settled against too little."""
+    # What an abstention takes over from a stored region is no promise of its own.
+    made = {r.index for r in records if r.label is not None and not (r.rule == RULE and r.region_radius == 0)}
+    lost = sorted(made - memory.indices(run))
+    if lost:
+        raise RunError(
+            f"the memory {memory.name} lacks the promises of {len(lost)} inputs of {place} (index {lost[0]} is the "
+            "first); give the memory that this run was begun with, or certify into a new directory"
+        )

@@ -1,0 +1,169 @@
+"""Step 8: a certificate as one flat, versioned, exact row, with its raw counts; and back to region and certificate."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from smoothcert.certificates import Ballot, Certificate, Soundness
+from smoothcert.errors import StoreError
+from smoothcert.estimators.bounds import Bound
+from smoothcert.maths import FloatArray
+from smoothcert.regions import Region
+from smoothcert.votes import Votes
+
+VERSION = 2
+Parameter = float | str  # a number, or the address of an array in the store
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is kept of one input. Numbers are float64 and exact; label None is an abstention, truth None is unknown."""
+
+    index: int
+    truth: int | None
+    label: int | None
+    radius: float  # of the largest plain ball inside the region
+    proxy_radius: float  # of the ball of the same volume
+    log_volume: float | None  # None for an abstention or a point
+    region_radius: float  # in units of scale
+    norm: float
+    soundness: Soundness
+    rule: str
+    law: str
+    scale: Parameter
+    loc: Parameter
+    domain: str
+    alpha: float
+    lower: float
+    upper: float | None
+    trials: int
+    selection: tuple[int, ...]
+    selection_invalid: int
+    estimation: tuple[tuple[int, ...], ...]  # (looks, classes), cumulative
+    estimation_invalid: tuple[int, ...]
+    stopped: str  # why the votes ended: all were cast, radii were decided, or the radius was known within a tolerance
+    uniform: float = 1.0  # the random number of randomized Clopper–Pearson, 1 for every other estimator
+    echo: float | None = None  # how often other inputs get the label under this noise; None if it was not measured
+    version: int = VERSION
+
+    @property
+    def correct(self) -> bool:
+        """Was a label given, and is it the truth?"""
+        return self.label is not None and self.label == self.truth
+
+    @property
+    def leader(self) -> int:
+        """The class that the selection votes chose; the label unless the certificate abstains."""
+        return max(range(len(self.selection)), key=lambda label: (self.selection[label], -label))
+
+    def to_json(self) -> str:
+        """One line of text, the same bytes for the same record."""
+        row = dataclasses.asdict(self) | {"norm": str(self.norm)}
+        return json.dumps(row, allow_nan=False, sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Record:
+        """The record back, exactly."""
+        row = json.loads(text)
+        if row["version"] != VERSION:
+            newer = row["version"] > VERSION
+            raise StoreError(
+                f"a record has version {row['version']}, and this smoothcert reads version {VERSION} alone"
+                + ("" if newer else ": older ones do not say why their votes stopped or whether they echo")
+                + (": install a newer one" if newer else "; certify anew into another directory")
+            )
+        return cls(
+            **row
+            | {
+                "norm": float(row["norm"]),
+                "soundness": Soundness(row["soundness"]),
+                "selection": tuple(row["selection"]),
+                "estimation": tuple(map(tuple, row["estimation"])),
+                "estimation_invalid": tuple(row["estimation_invalid"]),
+            }
+        )
+
+
+def record_of(
+    certificate: Certificate,
+    ballot: Ballot,
+    *,
+    index: int,
+    truth: int | None,
+    law: str,
+    scale: Parameter,
+    loc: Parameter,
+    domain: str,
+    norm: float,
+    stopped: str,
+    uniform: float = 1.0,
+    echo: float | None = None,
+) -> Record:
+    """The record of one certificate and the votes behind it."""
+    region = certificate.region
+    return Record(
+        index=index,
+        truth=truth,
+        label=certificate.label,
+        radius=certificate.radius,
+        proxy_radius=certificate.proxy_radius,
+        log_volume=region.log_volume if region is not None and region.radius > 0 else None,
+        region_radius=0.0 if region is None else region.radius,
+        norm=norm,
+        soundness=certificate.soundness,
+        rule=certificate.rule,
+        law=law,
+        scale=scale,
+        loc=loc,
+        domain=domain,
+        alpha=certificate.bound.alpha,
+        lower=certificate.bound.lower,
+        upper=certificate.bound.upper,
+        trials=certificate.bound.trials,
+        selection=_row(ballot.selection)[-1],
+        selection_invalid=int(ballot.selection.invalid[0, -1]),
+        estimation=_row(ballot.estimation),
+        estimation_invalid=tuple(int(n) for n in ballot.estimation.invalid[0]),
+        stopped=stopped,
+        uniform=uniform,
+        echo=echo,
+    )
+
+
+def _row(votes: Votes) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(int(n) for n in look) for look in votes.counts[0])
+
+
+class Arrays(Protocol):
+    """Where the arrays are that records name by their address: any store."""
+
+    def get(self, address: str) -> FloatArray:
+        """The array at this address."""
+
+
+def value_of(parameter: Parameter, store: Arrays) -> FloatArray:
+    """The number or the array that a record means, exactly."""
+    return store.get(parameter) if isinstance(parameter, str) else np.array(parameter)
+
+
+def scale_of(record: Record, store: Arrays) -> FloatArray:
+    """The scale of a record's region: what its draws were multiplied by, in float64 on and off the grid."""
+    return value_of(record.scale, store)
+
+
+def region_of(record: Record, center: FloatArray, store: Arrays) -> Region | None:
+    """The region that a record certifies around its input; None for an abstention."""
+    if record.label is None:
+        return None
+    return Region(center, scale_of(record, store), record.region_radius, record.norm)
+
+
+def certificate_of(record: Record, center: FloatArray, store: Arrays) -> Certificate:
+    """The certificate that a record stands for, at its input."""
+    bound = Bound(record.lower, record.alpha, record.trials, record.upper)
+    return Certificate(record.label, bound, region_of(record, center, store), record.soundness, record.rule)

@@ -1,0 +1,292 @@
+"""Estimators as the smoother uses them: what they claim after stopping, when they stop, and what they refuse."""
+
+import time
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import smoothcert as sc
+from smoothcert.errors import SettingError
+from smoothcert.estimators import Judge, Plan, estimator_of
+from smoothcert.laws import law_named
+from smoothcert.maths.intervals import lower_bound
+from smoothcert.polling import Count, Pollster
+from smoothcert.radius import RadiusTarget, probability_for, proved_radius
+from smoothcert.votes import Votes
+
+TARGET = RadiusTarget(law_named("gaussian"), 2.0, 10, 0.5)
+
+
+def estimator_for(plan: Plan, target: RadiusTarget, uniform: float = 1.0) -> Judge:
+    """The judge of a plan."""
+    return estimator_of(plan).judge(plan, target, uniform)
+
+
+def votes_at_looks(plan: Plan, votes: np.ndarray, looks: int) -> Votes:  # type: ignore[type-arg]
+    """The table of a stream of votes (1 for the class, 0 for its one rival) at the first looks."""
+    wins = np.cumsum(votes)[plan.looks[:looks] - 1]
+    return Votes(np.stack([plan.looks[:looks] - wins, wins], axis=1)[None], np.zeros((1, looks), dtype=np.int64))
+
+
+def played(plan: Plan, votes: np.ndarray, uniform: float = 1.0) -> tuple[sc.Bound, int]:  # type: ignore[type-arg]
+    """The bound after the votes have stopped as the estimator wants, and at which look."""
+    judge = estimator_for(plan, TARGET, uniform=uniform)
+    for seen in range(1, len(plan.looks) + 1):
+        table = votes_at_looks(plan, votes, seen)
+        if seen == len(plan.looks) or judge.stops(table, 1):
+            return judge.bound(table, 1), seen
+    raise AssertionError
+
+
+PLANS = [
+    Plan("fixed", 1_000, 0.05, block=50),
+    Plan("randomized", 1_000, 0.05, block=50),
+    Plan("sequential", 1_000, 0.05, block=50),
+    Plan("sequential", 1_000, 0.05, radii=(0.1, 0.3), block=50),
+    Plan("sequential", 1_000, 0.05, radii=(0.25,), block=50),
+    Plan("group_sequential", 1_000, 0.05, radii=(0.1, 0.25, 0.3), block=50),
+    Plan("union", 1_000, 0.05, radii=(0.25,), block=50),
+    Plan("betting", 1_000, 0.05, radii=(0.25,), block=50),
+    Plan("sequential:rivals=runner_up", 1_000, 0.05, block=50),
+]
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: f"{plan.estimator}-{len(plan.radii)}")
+def test_the_bound_after_stopping_is_wrong_at_most_alpha_of_the_time(plan: Plan) -> None:
+    """Runs at the least probability of radius 0.25: at most alpha + 4 standard errors, false alarm below 1e-3 each."""
+    p = probability_for(law_named("gaussian"), 2, 10, 0.5)
+    generator, runs, wrong = np.random.default_rng(1), 100 if plan.estimator == "betting" else 500, 0
+    for _ in range(runs):
+        bound, _ = played(plan, generator.random(1_000) < p, uniform=float(generator.random()))
+        wrong += bound.lower > p
+    assert wrong / runs <= 0.05 + 4 * (0.05 * 0.95 / runs) ** 0.5
+
+
+def test_stopping_on_a_fixed_bound_would_be_wrong() -> None:
+    """The mutation that the tests above guard against: Clopper–Pearson at the full alpha, stopped when it likes the look."""
+    plan = Plan("sequential", 1_000, 0.05, radii=(0.25,), block=50)
+    p = probability_for(law_named("gaussian"), 2, 10, 0.5)
+    generator, runs, wrong = np.random.default_rng(1), 600, 0
+    for _ in range(runs):
+        wins = np.cumsum(generator.random(1_000) < p)[plan.looks - 1]
+        wrong += bool((lower_bound(wins, plan.looks, 0.05) > p).any())
+    assert wrong / runs > 0.05 + 4 * (0.05 * 0.95 / runs) ** 0.5
+
+
+class TestStopping:
+    def test_an_easy_radius_needs_one_look(self) -> None:
+        bound, seen = played(Plan(trials=100_000, radii=(0.25,)), np.ones(100_000, dtype=int))
+        assert seen == 1
+        assert TARGET.radius(bound.lower) >= 0.25
+
+    def test_a_group_sequential_claim_is_the_radius_and_no_more(self) -> None:
+        bound, _ = played(Plan(trials=10_000, radii=(0.25,)), np.ones(10_000, dtype=int))
+        assert TARGET.radius(bound.lower) == pytest.approx(0.25, abs=1e-12)
+
+    def test_a_hopeless_radius_is_given_up_and_the_label_kept_where_it_is_clear(self) -> None:
+        """p is about 0.7: radius 0.5 (p0 = 0.84) is out of reach, which few votes show, and the class leads."""
+        bound, seen = played(Plan(trials=20_000, radii=(0.5,)), np.tile([1] * 7 + [0] * 3, 2_000))
+        assert seen < 10
+        assert bound.lower > 0.5
+        assert TARGET.radius(bound.lower) < 1e-12
+
+    def test_a_coin_is_an_abstention(self) -> None:
+        bound, _ = played(Plan(trials=2_000, radii=(0.5,)), np.tile([1, 0], 1_000))
+        assert bound.lower == 0.0
+
+    def test_a_grid_stops_when_no_radius_is_open(self) -> None:
+        votes = np.tile([1] * 9 + [0], 10_000)
+        bound, seen = played(Plan(trials=100_000, radii=(0.25, 0.5, 0.75)), votes)
+        assert seen < 25
+        assert 0.5 <= TARGET.radius(bound.lower) < 0.75
+
+    def test_the_tolerance_loses_no_more_than_it_says(self) -> None:
+        votes = np.tile([1] * 9 + [0], 10_000)
+        stopped, seen = played(Plan("sequential:tolerance=0.05", trials=100_000), votes)
+        whole, _ = played(Plan("fixed", 100_000), votes)
+        assert seen < 25
+        assert TARGET.radius(stopped.lower) >= 0.94 * TARGET.radius(whole.lower)
+
+    def test_a_radius_beyond_all_the_votes_is_given_up_at_once(self) -> None:
+        """At N = 10 000 unanimous votes prove 3.2 sigmas; 4 sigmas are out of reach from the first look on."""
+        for radii in ((2.0,), (0.25, 2.0)):
+            bound, seen = played(Plan(trials=10_000, radii=radii), np.ones(10_000, dtype=int))
+            assert seen == 1
+            assert TARGET.radius(bound.lower) >= (0.25 if len(radii) == 2 else 0)
+        mixed = np.concatenate([np.zeros(60, dtype=int), np.ones(9_940, dtype=int)])
+        _, seen = played(Plan(trials=10_000, radii=(1.55,)), mixed)
+        assert seen == 1
+
+    def test_an_impossible_radius_is_never_claimed(self) -> None:
+        """Uniform l1 certifies less than its scale; a larger radius settles at once."""
+        plan = Plan(trials=10_000, radii=(2.0,))
+        judge = estimator_for(plan, RadiusTarget(law_named("uniform"), 1.0, 10, 1.0))
+        table = votes_at_looks(plan, np.ones(10_000, dtype=int), 1)
+        assert judge.stops(table, 1)
+        assert judge.bound(table, 1).lower > 0.5
+
+
+def test_the_probability_of_a_radius_is_rounded_up() -> None:
+    for law, norm in [("gaussian", 2.0), ("laplace", 1.0), ("uniform", 1.0), ("gaussian", np.inf)]:
+        for radius in (0.01, 0.3, 0.77):
+            p = probability_for(law_named(law), norm, 7, radius)
+            if p < 1:
+                assert proved_radius(law_named(law), norm, 7, sc.Bound(p, 0.1, 1)).value >= radius
+                assert proved_radius(law_named(law), norm, 7, sc.Bound(p - 1e-9, 0.1, 1)).value < radius
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"estimator": "sequentiel"}, "did you mean 'sequential'"),
+            ({"estimator": "group_sequential"}, "give radii"),
+            ({"estimator": "betting:rivals=runner_up"}, "'rivals=runner_up' is no parameter of it"),
+            ({"radii": (0.0,)}, "radii must be a finite number above 0"),
+            ({"estimator": "sequential:tolerance=1.5"}, "tolerance must be a finite number above 0 and below 1"),
+            ({"estimator": "sequential:rivals=all"}, "rivals must be one of rest, runner_up"),
+            ({"trials": 0}, "trials must be a finite number of at least 1"),
+            ({"alpha": 0.5}, "alpha must be a finite number above 0 and below 0.5"),
+        ],
+    )
+    def test_plans(self, settings: dict[str, object], message: str) -> None:
+        with pytest.raises(SettingError, match=message):
+            estimator_of(Plan(**settings))  # type: ignore[arg-type]
+
+    def test_fixed_needs_all_its_votes(self) -> None:
+        plan = Plan("fixed", 1_000)
+        with pytest.raises(SettingError, match="needs all of its 1000 votes; got 200"):
+            estimator_for(plan, TARGET).bound(votes_at_looks(plan, np.ones(1_000, dtype=int), 1), 1)
+
+    def test_the_looks_are_whole_blocks(self) -> None:
+        looks = Plan(trials=100_000, block=200).looks
+        assert (looks % 200 == 0).all()
+        assert looks[-1] == 100_000
+        assert 15 <= len(looks) <= 25
+
+
+@pytest.fixture
+def model() -> nn.Module:
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3)).eval()
+
+
+class TestEngine:
+    """The same table whatever the workers, and votes only for those still undecided."""
+
+    def certify(self, model: nn.Module, **settings: object) -> list[tuple[object, ...]]:
+        x = torch.randn(13, 6, generator=torch.Generator().manual_seed(0))
+        noise = sc.Noise.isotropic("gaussian", 0.5)
+        smoother = sc.Smoother(model, noise, **{"estimate": 4_000, "block": 100, **settings})  # type: ignore[arg-type]
+        return [(c.label, c.radius, c.bound.trials, c.bound.lower) for c in smoother.certify(x)]
+
+    @pytest.mark.parametrize("settings", [{}, {"radii": (0.2,)}, {"radii": (0.1, 0.3)}, {"shared_noise": True}])
+    def test_the_number_of_workers_changes_nothing(self, model: nn.Module, settings: dict[str, object]) -> None:
+        one, three = (self.certify(model, workers=workers, **settings) for workers in (1, 3))
+        assert one == three
+
+    def test_easy_inputs_cost_few_votes(self, model: nn.Module) -> None:
+        fixed, early = self.certify(model, estimator="fixed"), self.certify(model, radii=(0.1,))
+        assert sum(row[2] for row in early) < 0.5 * sum(row[2] for row in fixed)  # type: ignore[misc]
+        reached = [(a[1] >= 0.1, b[1] >= 0.1) for a, b in zip(fixed, early, strict=True)]  # type: ignore[operator]
+        assert sum(a != b for a, b in reached) <= 1
+
+    def test_shared_noise_is_shared_and_said(self, model: nn.Module) -> None:
+        x = torch.zeros(3, 6)
+        smoother = sc.Smoother(
+            model, sc.Noise.isotropic("gaussian", 0.5), estimator="fixed", estimate=1_000, shared_noise=True
+        )
+        lowers = {certificate.bound.lower for certificate in smoother.certify(x)}
+        assert len(lowers) == 1
+        own = sc.Smoother(model, sc.Noise.isotropic("gaussian", 0.5), estimator="fixed", estimate=1_000)
+        assert len({certificate.bound.lower for certificate in own.certify(x)}) > 1
+
+    def test_shared_draws_are_made_once_for_many_inputs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """160 inputs in waves of up to 64, 6 blocks each: about 24 draws, and 960 if each input made its own."""
+        drawn, fresh = [], Pollster._fresh
+
+        def counted(self: Pollster, count: Count, number: int, index: int) -> torch.Tensor:
+            drawn.append(number)
+            return fresh(self, count, number, index)
+
+        def slow(batch: torch.Tensor) -> torch.Tensor:
+            time.sleep(0.0005)  # as long as other inputs need to be taken in
+            return torch.stack([batch[:, 0], -batch[:, 0]], dim=1)
+
+        monkeypatch.setattr(Pollster, "_fresh", counted)
+        noise = sc.Noise.isotropic("gaussian", 0.5)
+        smoother = sc.Smoother(slow, noise, estimator="fixed", estimate=1_000, shared_noise=True, workers=1)
+        smoother.certify(torch.full((160, 6), 0.3))
+        assert len(drawn) < 100, f"{len(drawn)} draws"
+
+    def test_a_model_that_breaks_stops_everything(self) -> None:
+        calls = []
+
+        def fragile(batch: torch.Tensor) -> torch.Tensor:
+            calls.append(len(batch))
+            if len(calls) > 5:
+                raise RuntimeError("the model broke")
+            return torch.stack([batch[:, 0], -batch[:, 0]], dim=1)
+
+        smoother = sc.Smoother(fragile, sc.Noise.isotropic("gaussian", 0.5), estimate=100_000)
+        with pytest.raises(RuntimeError, match="the model broke"):
+            smoother.certify(torch.ones(20, 3))
+        assert len(calls) < 20
+
+    def test_threads_are_given_back(self, model: nn.Module) -> None:
+        before = torch.get_num_threads()
+        self.certify(model)
+        assert torch.get_num_threads() == before
+
+    def test_other_precisions_are_other_classifiers_and_run(self, model: nn.Module) -> None:
+        assert len(self.certify(model, precision="bfloat16")) == 13
+        with pytest.warns(UserWarning, match="on a CPU a network takes about six times as long"):
+            sc.Smoother(model, sc.Noise.isotropic("gaussian", 0.5), precision="float16")
+        with pytest.raises(SettingError, match="unknown precision"):
+            self.certify(model, precision="float8")
+
+    def test_channels_last(self) -> None:
+        seen = set()
+
+        class Watch(nn.Module):
+            def forward(self, batch: torch.Tensor) -> torch.Tensor:
+                seen.add(batch.is_contiguous(memory_format=torch.channels_last))
+                return batch.mean((2, 3))
+
+        noise = sc.Noise.isotropic("gaussian", 0.5)
+        sc.Smoother(Watch().eval(), noise, estimate=500, channels_last=True).certify(torch.zeros(1, 3, 8, 8))
+        assert seen == {True}
+
+    def test_shared_draws_are_never_those_of_another_law_or_shape(self, model: nn.Module) -> None:
+        smoother = sc.Smoother(
+            model, sc.Noise.isotropic("gaussian", 0.5), estimator="fixed", estimate=1_000, shared_noise=True
+        )
+        smoother.certify(torch.zeros(1, 6))
+        smoother.noise = sc.Noise.isotropic("laplace", 0.5)
+        fresh = sc.Smoother(model, smoother.noise, estimator="fixed", estimate=1_000, shared_noise=True)
+        [reused], [anew] = smoother.certify(torch.zeros(1, 6)), fresh.certify(torch.zeros(1, 6))
+        assert reused.bound.lower == anew.bound.lower
+
+    def test_runner_up_needs_a_theorem(self, model: nn.Module) -> None:
+        with pytest.raises(SettingError, match="no proved radius"):
+            sc.Smoother(model, sc.Noise("cauchy", 0.5), estimator="fixed:rivals=runner_up")
+
+
+@pytest.mark.parametrize(
+    ("settings", "rule"),
+    [
+        ({}, "tolerance 0.02"),
+        ({"estimator": "sequential:tolerance=0.1"}, "tolerance 0.1"),
+        ({"radii": (0.1, 0.25)}, "radii 0.1, 0.25 decided"),
+        ({"estimator": "fixed", "radii": (0.1,)}, "all votes"),
+        ({"estimator": "randomized"}, "all votes"),
+    ],
+)
+def test_votes_say_why_they_stopped(settings: dict[str, object], rule: str) -> None:
+    plan = Plan(trials=2_000, **settings)  # type: ignore[arg-type]
+    estimator = estimator_of(plan)
+    assert estimator.rule(plan) == rule
+    assert estimator.stopped(plan, 400) == rule
+    assert estimator.stopped(plan, 2_000) == "all votes"
