@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from torch import nn
 
-from smoothcert.identity import identity
+from smoothcert.identity import described, identity
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
 from smoothcert.noise import Noise
 from smoothcert.training.base import Recipe
@@ -28,7 +28,7 @@ def run_of(
     """All that a resumed run must share with the one it goes on from, by name."""
     fields = {name: json.dumps(value) for name, value in asdict(settings).items()}
     return fields | {
-        "recipe": str(recipe),
+        "recipe": described(recipe),
         "noise": noise,
         "architecture": shape.to_json(),
         "data": data.digest(),
