@@ -1,10 +1,11 @@
 r"""What tuning the noise per input buys and costs: python benchmarks/tuners.py RUN… compares runs, the first by itself.
 
-For each RUN: the average certified radius (wrong or abstaining counts 0), the average proxy radius, and on which share of
-the inputs its radius is at least that of every run before it. All runs hold the same inputs. With --cost it certifies
+For each RUN: the average certified radius (wrong or abstaining counts 0) and the average proxy radius, each also with
+certificates that echo counted as 0 ("quiet"), how many echo, and on which share of the inputs its radius is at least that
+of every run before it ("best"). All runs hold the same inputs. With --cost it certifies
 nothing, but times tuning against voting on a network:
 
-    for method in fixed data_dependent ancer; do
+    for method in fixed data_dependent ancer data_dependent:echo=1 ancer:echo=1; do
         smoothcert certify --model mnist-0.5/model.safetensors --data mnist --sigma 0.5 --skip 50 --method $method \
             --estimator fixed -n 10000 --out mnist-$method
     done
@@ -21,51 +22,45 @@ import numpy as np
 import torch
 
 from smoothcert import data
+from smoothcert.metrics.curves import (
+    average_certified_proxy_radius,
+    average_certified_radius,
+    echoing,
+    without_echoes,
+)
 from smoothcert.models import load_model
 from smoothcert.noise import Noise
 from smoothcert.smoother import Batch, Smoother
-from smoothcert.store import ResultStore, open_run
+from smoothcert.store import open_run
 from smoothcert.tuners import TUNERS
-
-# Under much more noise than it was trained with a network answers one class whatever it is shown, and inputs of that class
-# get any radius.
-MODERATE = 4
 
 
 def compare(runs: list[str]) -> None:
-    """One line per run; for each but the first, once more over the inputs with moderate noise."""
-    tables, scales = [], []
+    """One line per run: the means with and without certificates that echo, and how many do."""
+    tables = []
     for run in runs:
         with open_run(run) as store:
             tables.append({record.index: record for record in store.records()})
-            scales.append({index: mean_scale(row.scale, store) for index, row in tables[-1].items()})
     shared = sorted(set.intersection(*(set(table) for table in tables)))
-    radii: list[np.ndarray] = []
-    proxies: list[np.ndarray] = []
     print(
-        f"{len(shared)} inputs\n{'run':32} {'ACR':>7} {'proxy':>7} {'correct':>8}  radius at least that of the runs before"
+        f"{len(shared)} inputs\n{'run':32} {'ACR':>7} {'quiet':>7} {'proxy':>7} {'quiet':>7} {'echo':>8} {'correct':>8}  best"
     )
+    before: list[np.ndarray] = []
     for run, table in zip(runs, tables, strict=True):
         rows = [table[index] for index in shared]
+        means = [
+            mean(kept)
+            for mean in (average_certified_radius, average_certified_proxy_radius)
+            for kept in (rows, without_echoes(rows))
+        ]
         radius = np.array([row.radius if row.correct else 0.0 for row in rows])
-        proxy = np.array([row.proxy_radius if row.correct else 0.0 for row in rows])
-        share = f"{np.mean([all(radius[at] >= other[at] for other in radii) for at in range(len(shared))]):.1%}"
+        share = f"{np.mean([all(radius[at] >= other[at] for other in before) for at in range(len(shared))]):.1%}"
+        echo = f"{echoing(rows)}/{sum(row.label is not None for row in rows)}"
         correct = np.mean([row.correct for row in rows])
-        print(f"{run:32} {radius.mean():7.4f} {proxy.mean():7.4f} {correct:8.1%}  {share if radii else '-'}")
-        radii.append(radius)
-        proxies.append(proxy)
-    for at in range(1, len(runs)):
-        few = np.array([scales[at][index] <= MODERATE * scales[0][index] for index in shared])
-        means = [f"{radii[i][few].mean():.4f}, {proxies[i][few].mean():.4f}" for i in (at - 1, at)]
         print(
-            f"{runs[at]}: {few.mean():.1%} of the inputs have at most {MODERATE} times the noise of {runs[0]}; there radius and "
-            f"proxy radius are {means[1]}, against {means[0]} of {runs[at - 1]}"
+            f"{run:32} {' '.join(f'{mean:7.4f}' for mean in means)} {echo:>8} {correct:8.1%}  {share if before else '-'}"
         )
-
-
-def mean_scale(scale: float | str, store: ResultStore) -> float:
-    """The geometric mean over the coordinates: the scale of isotropic noise of the same volume."""
-    return scale if isinstance(scale, float) else float(np.exp(np.log(store.get(scale)).mean()))
+        before.append(radius)
 
 
 def cost(model: str, source: str, root: str | None, sigma: float, inputs: int, block: int) -> None:
