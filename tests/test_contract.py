@@ -19,6 +19,8 @@ ORDER = [
         "registry",
         "sections",
         "plan",
+        "engine",
+        "runtimes",
         "identity",
         "laws",
         "votes",

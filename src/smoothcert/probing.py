@@ -187,9 +187,9 @@ class Probe:
     def _allowed(self) -> tuple[float, float]:
         """How far rounding may move a logit, and one step of the coarsest format in use, in units of a logit's size."""
         model = self.pollster.classifier
-        formats = {torch.float32, self.first.dtype, self.pollster.autocast}
+        formats = {torch.float32, self.first.dtype, self.pollster.runtime.dtype}
         formats |= {value.dtype for value in chain(model.parameters(), model.buffers())}
-        step = max(torch.finfo(kind).eps for kind in formats if kind is not None and kind.is_floating_point)
+        step = max(torch.finfo(kind).eps for kind in formats if kind.is_floating_point)
         return max(ROUNDING, STEPS * step), step
 
     @contextmanager

@@ -55,7 +55,7 @@ def describe(smoother: Smoother, dataset: Dataset) -> Facts:
         "norm": str(smoother.norm),
         "select": smoother.select,
         **json.loads(json.dumps(asdict(smoother.plan))),
-        "shared_noise": smoother.pollster.shared_noise,
+        "shared_noise": smoother.engine.shared_noise,
         "check": smoother.check,
         "smoothcert": smoothcert.__version__,
         "torch": torch.__version__,

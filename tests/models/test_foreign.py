@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from smoothcert.engine import Engine
 from smoothcert.errors import MissingExtra, ModelError, WeightsError
 from smoothcert.identity import identity
 from smoothcert.models import load_model, save_weights, small_cnn
@@ -36,7 +37,9 @@ def same(model: nn.Module, expected: torch.Tensor, x: torch.Tensor = X) -> bool:
 
 def certifies(model: nn.Module) -> bool:
     """The whole walk, on two workers: the records of a run would be made like this."""
-    smoother = Smoother(model, Noise.isotropic("gaussian", 0.1), estimate=200, block=50, select=20, workers=2)
+    smoother = Smoother(
+        model, Noise.isotropic("gaussian", 0.1), estimate=200, engine=Engine(block=50, workers=2), select=20
+    )
     return len(smoother.certify(X[:2])) == 2
 
 

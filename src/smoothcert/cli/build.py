@@ -13,8 +13,6 @@ from smoothcert.config import DataSettings, NoiseSettings, Settings, kept_settin
 from smoothcert.errors import ModelError, RunError, SettingError
 
 if TYPE_CHECKING:
-    import torch
-
     from smoothcert.data.base import Dataset
     from smoothcert.maths import FloatArray
     from smoothcert.memory.memory import Memory
@@ -109,6 +107,7 @@ def noise_of(settings: NoiseSettings, dataset: Dataset) -> Noise:
 
 def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = None) -> Smoother:
     """The smoothed classifier, all settings checked before anything is computed or written."""
+    from smoothcert.engine import Engine, device_named
     from smoothcert.models import load_model
     from smoothcert.smoother import Smoother
     from smoothcert.tuners import tuner_named
@@ -117,7 +116,10 @@ def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = No
     tuner = tuner_named(method_of(votes.method, settings.model.source))
     if votes.rows < 1:
         raise SettingError(f"rows={votes.rows} must be at least 1")
-    device = device_of(votes.device)
+    device_named(votes.device)
+    runtime = (
+        f"{'compiled' if votes.compiled else 'torch'}:precision={votes.precision},channels_last={votes.channels_last}"
+    )
     if settings.model.source is None:
         raise ModelError(
             "no model was given; give --model: a .safetensors file, a built-in name with --weights, a .pt2 file, "
@@ -143,17 +145,11 @@ def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = No
         estimator=votes.estimator,
         radii=votes.radii,
         seed=votes.seed,
-        block=votes.block,
-        workers=votes.workers,
-        shared_noise=votes.shared_noise,
-        channels_last=votes.channels_last,
-        precision=votes.precision,
-        compiled=votes.compiled,
+        engine=Engine(votes.block, votes.device, votes.workers, votes.shared_noise, runtime),
         check=votes.check,
         own_randomness=votes.own_randomness,
         tuner=tuner,
         memory=memory,
-        device=device,
         identity=votes.identity,
     )
 
@@ -183,21 +179,6 @@ def method_of(spec: str, source: str | None) -> str:
                 f"use model.safetensors, or give --method {method}:generator=FILE"
             )
     return f"{method}:generator={beside}"
-
-
-def device_of(name: str) -> torch.device:
-    """The device, if it is here."""
-    import torch
-
-    try:
-        device = torch.device(name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as problem:
-        raise SettingError(
-            f"device {name!r} cannot be used here ({str(problem).splitlines()[0]}); "
-            "allowed: cpu, or cuda where it exists"
-        ) from problem
-    return device
 
 
 def _array(value: float | str, name: str) -> float | FloatArray:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from smoothcert.cli import options as o
-from smoothcert.cli.build import dataset_of, device_of, indices_of, noise_of
+from smoothcert.cli.build import dataset_of, indices_of, noise_of
 from smoothcert.cli.console import errors, progress_bar
 from smoothcert.config import Settings
 from smoothcert.errors import DataError, ModelError
@@ -188,13 +188,15 @@ def train_model(settings: Settings, out: Path) -> Path:
     noise = None if silent else noise_of(settings.noise, train_data)
     if train_data.classes is None:
         raise DataError(f"{train_data.name} has no labels, so nothing can be trained on it; give data with labels")
-    device_of(settings.train.device)
     from smoothcert.cli.ucan import shaped_training
+    from smoothcert.engine import device_named
     from smoothcert.identity import identity
     from smoothcert.models import load_weights
     from smoothcert.training import BatchReport, EpochReport, TrainSettings, new_model
     from smoothcert.training.batches import held_out
     from smoothcert.training.logs import tensorboard_log
+
+    device_named(settings.train.device)
 
     section = settings.train.model_dump(exclude={"validation", "tensorboard"})
     recipe_given = "recipe" in settings.train.model_fields_set
