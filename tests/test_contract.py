@@ -1,6 +1,7 @@
 """The shape of the package: imports point one way, the numbers' side works without torch, exports exist."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -95,3 +96,10 @@ def test_the_command_line_starts_without_torch() -> None:
     program = "import sys, smoothcert.cli; assert 'torch' not in sys.modules; assert 'scipy.stats' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_walk_names_everything_at_the_top_in_the_order_of_imports() -> None:
+    page = (ROOT.parent.parent / "docs" / "walk.md").read_text(encoding="utf-8")
+    names = re.findall(r"^\| `(\w+)` \|", page.partition("## Every name at the top")[2], flags=re.MULTILINE)
+    assert names == ORDER
+    assert set(names) == {name.split(".")[0] for name, _ in modules()}

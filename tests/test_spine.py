@@ -11,13 +11,13 @@ from scipy.special import ndtri
 
 from smoothcert.certificates import Ballot, Certificate, Soundness, conclude, weakest
 from smoothcert.errors import SettingError, UnknownName
-from smoothcert.estimators import Plan
+from smoothcert.estimators import Plan, estimator_of
 from smoothcert.estimators.bounds import Bound, leads, random_answers
 from smoothcert.laws import LAWS, law_named
 from smoothcert.maths.geometry import geometric_mean, p_norm, round_down, shrinkage
 from smoothcert.maths.intervals import lower_bound, upper_bound
+from smoothcert.radius import proved_radius
 from smoothcert.radius.bracket import certified_radius
-from smoothcert.radius.theorems import check_trials, proved_radius
 from smoothcert.regions import Region
 from smoothcert.votes import Votes
 
@@ -148,7 +148,7 @@ class TestRadii:
         with pytest.raises(SettingError, match="norm=0"):
             radius_of("gaussian", 0, 1, 0.9)
         with pytest.raises(SettingError, match="use at least 10"):
-            check_trials(9, 0.001)
+            estimator_of(Plan(trials=9))
         with pytest.raises(UnknownName, match="did you mean 'gaussian'"):
             law_named("gausian")
         with pytest.raises(SettingError, match="it has none"):
@@ -157,9 +157,9 @@ class TestRadii:
     def test_the_least_number_of_votes_is_right(self) -> None:
         for alpha in (0.001, 0.01, 0.2):
             least = next(n for n in range(1, 50) if float(lower_bound(n, n, alpha)) > 0.5)
-            check_trials(least, alpha)
+            estimator_of(Plan(trials=least, alpha=alpha))
             with pytest.raises(SettingError, match=f"at least {least} "):
-                check_trials(least - 1, alpha)
+                estimator_of(Plan(trials=least - 1, alpha=alpha))
 
 
 class TestRegions:

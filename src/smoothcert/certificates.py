@@ -46,8 +46,6 @@ class Certificate:
     region: Region | None
     soundness: Soundness
     rule: str = ""
-    upper: float | None = None
-    estimate: float | None = None
 
     @property
     def radius(self) -> float:

@@ -365,6 +365,15 @@ def default_block(shape: tuple[int, ...]) -> int:
     return max(1, min(200, 200 * 8192 // max(1, math.prod(shape))))
 
 
+def rows_per_call(rows: int, block: int) -> int:
+    """A block, or a quarter of one where gradients flow through more rows than that: they keep what every layer gives.
+
+    >>> rows_per_call(400, 10), rows_per_call(8, 10)
+    (2, 10)
+    """
+    return max(1, block // 4) if torch.is_grad_enabled() and rows > block else block
+
+
 def in_blocks(classify: Callable[..., Tensor], blocks: Iterable[tuple[Tensor, ...]]) -> Tensor:
     """The answers to all blocks, in the memory of one: where gradients flow, a block is computed once more for its own."""
     if not torch.is_grad_enabled():

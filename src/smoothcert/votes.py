@@ -33,10 +33,6 @@ class Votes:
         """The class with most votes at the last look, the first of equals: (batch,)."""
         return np.asarray(self.counts[:, -1].argmax(axis=-1))
 
-    def for_label(self, label: IntArray) -> IntArray:
-        """The votes of one class per input: (batch, looks)."""
-        return np.take_along_axis(self.counts, label[:, None, None], axis=-1)[..., 0]
-
     def top_two(self) -> tuple[IntArray, IntArray]:
         """The largest and second largest count at the last look, invalid votes on the rival's side: (batch,) each."""
         ordered = np.sort(self.counts[:, -1], axis=-1)

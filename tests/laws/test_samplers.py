@@ -159,3 +159,12 @@ def test_draws_beyond_float32_are_cut_off() -> None:
     drawn = noise.draw(40_000, (1,), draws_for(5, 0, Stage.ESTIMATE, 0, dtype=noise.sampling_dtype))
     assert bool(drawn.isfinite().all())
     assert 1e-2 < float((drawn.abs() == torch.finfo(torch.float32).max).double().mean()) < 0.5
+
+
+@pytest.mark.parametrize("law", EVERY, ids=str)
+def test_votes_off_the_grid_are_float64_rounded_once(law: Law) -> None:
+    noise = Noise(law, torch.tensor([0.3, 7.0], dtype=torch.float64), loc=0.1)
+    drawn = noise.draw(500, (2,), draws_for(5, 0, Stage.ESTIMATE, 0, dtype=noise.sampling_dtype))
+    exact = law.sample((500, 2), draws_for(5, 0, Stage.ESTIMATE, 0, dtype=torch.float64)) * noise.scale + noise.loc
+    assert drawn.dtype == torch.float32
+    assert torch.equal(drawn, exact.float())

@@ -93,8 +93,8 @@ def test_giving_up_is_not_binding():
     counts = np.minimum(test.lower, test.looks)[None, :].copy()
     counts[0, -1] = test.upper[-1]  # down at first, up in the end: still claimed, as the error allows
     assert decide(counts, [test]).claimed.tolist() == decide(counts, [never]).claimed.tolist() == [0]
-    assert decide(counts[:, :12], [test]).settled.tolist() == [True]
-    assert decide(counts[:, :12], [never]).settled.tolist() == [False]
+    assert decide(counts[:, :12], [test]).decided.tolist() == [True]
+    assert decide(counts[:, :12], [never]).decided.tolist() == [False]
 
 
 # --- several p0 at one alpha
@@ -153,7 +153,7 @@ def test_deciding_is_what_it_says_and_more_votes_for_it_never_claim_less(steps, 
     counts = np.cumsum(steps)[None, :]
     more = np.minimum(counts + extra, times[: len(steps)])
     decision = decide(counts, tests)
-    assert (decision.claimed[0], decision.settled[0]) == plain_decision(counts[0].tolist(), tests)
+    assert (decision.claimed[0], decision.decided[0]) == plain_decision(counts[0].tolist(), tests)
     assert decide(more, tests).claimed[0] >= decision.claimed[0]
 
 
@@ -165,7 +165,7 @@ def test_what_is_claimed_stays_claimed():
     claims = np.stack([decide(counts[:, :j], tests).claimed for j in range(1, times.size + 1)])
     assert np.all(np.diff(claims, axis=0) >= 0)
     assert set(claims[-1]) <= {-1, 0, 1}
-    assert decide(counts, tests).settled.all()
+    assert decide(counts, tests).decided.all()
 
 
 @pytest.mark.parametrize(

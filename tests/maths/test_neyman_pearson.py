@@ -9,7 +9,7 @@ from smoothcert.errors import SettingError
 from smoothcert.laws import NumpyDraws, law_named
 from smoothcert.maths.cells import positive_edges
 from smoothcert.maths.composition import coordinate_attack
-from smoothcert.maths.neyman_pearson import band, boundary_scale, estimated_radius, margin, published_confidence
+from smoothcert.maths.neyman_pearson import band, boundary_scale, estimated_radius, margin
 from smoothcert.maths.swarm import PUBLISHED, PUBLISHED_TWO_CLASS, SearchSettings, starts, swarm
 
 
@@ -89,7 +89,6 @@ def test_bad_settings_are_refused(wrong: dict[str, float]) -> None:
 def test_published_settings() -> None:
     assert (PUBLISHED.particles, PUBLISHED.iterations, PUBLISHED_TWO_CLASS.particles) == (4, 3, 10)
     assert (PUBLISHED.cognitive, PUBLISHED.social, PUBLISHED.inertia) == (0.5, 0.3, 0.9)
-    assert published_confidence(400, 0.1, 0.001) > 0.995
     assert band(400, 2 * math.exp(-2 * 400 * 0.01)) == pytest.approx(0.1)
 
 

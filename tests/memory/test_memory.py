@@ -31,7 +31,7 @@ def certificate(
     if label is None:
         return Certificate(None, BOUND, None, soundness)
     region = Region(np.asarray(center, dtype=float), np.asarray(scale, dtype=float), radius, norm)
-    return Certificate(label, BOUND, region, soundness, "some rule", 9.0, 8.0)
+    return Certificate(label, BOUND, region, soundness, "some rule")
 
 
 def history(
@@ -222,11 +222,11 @@ def test_what_a_settled_certificate_is_worth(before: str, own: str, taken: str) 
     kept = memory.settle(certificate(0, [0.0], 1.0, soundness=Soundness(before)))
     cut = memory.settle(certificate(1, [3.0], 9.0, soundness=Soundness(before)))
     assert (kept.soundness, cut.soundness, cut.label) == (own, own, 1)
-    assert (kept.rule, kept.upper, kept.estimate) == ("some rule", 9.0, 8.0)
+    assert kept.rule == "some rule"
     over = Memory()
     over.settle(certificate(0, [0.0], 1.0))
     answered = over.settle(certificate(1, [0.5], 1.0, soundness=Soundness(before)))
-    assert (answered.label, answered.soundness, answered.rule, answered.estimate) == (0, taken, "memory", None)
+    assert (answered.label, answered.soundness, answered.rule) == (0, taken, "memory")
     under = Memory()
     under.settle(certificate(0, [0.0], 1.0, soundness=Soundness(before)))
     assert under.settle(certificate(1, [0.5], 1.0)).soundness == taken  # no better than what it was taken from
@@ -264,7 +264,7 @@ def test_an_index_is_settled_once() -> None:
     memory.settle(certificate(0, [1.5], 1.0), index=5)
     again = memory.settle(certificate(1, [0.0], 7.0), index=4)
     assert (again.label, again.radius, again.soundness, again.bound) == (0, 1.0, "memory", first.bound)
-    assert (again.rule, again.upper, again.estimate, len(memory)) == ("some rule", 9.0, 8.0, 2)
+    assert (again.rule, len(memory)) == ("some rule", 2)
     with pytest.raises(RunError, match="another input"):
         memory.settle(certificate(0, [0.1], 1.0), index=4)
 

@@ -144,7 +144,7 @@ def test_an_interrupted_run_equals_an_unbroken_one(where: str, tmp_path: Path, m
 KILLED = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[3])
-from test_settling import *
+from test_of_run import *
 stop, original = int(sys.argv[2]), SqliteStore.append
 def append(store, record, *more, **named):
     if record.index == stop:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from smoothcert.certificates import Soundness
 from smoothcert.errors import SettingError
 from smoothcert.metrics.curves import average_certified_radius, certified_accuracy
-from smoothcert.metrics.score import average_of_top, envelope, robustness_score
+from smoothcert.metrics.score import envelope, robustness_score
 from smoothcert.records.record import Record
 from smoothcert.testing.records import RECORD
 
@@ -61,31 +61,10 @@ def test_between_the_best_run_and_the_sum_of_all(all_radii: list[list[float]], l
     assert max(alone) - 1e-12 <= together <= min(sum(alone), largest) + 1e-12
 
 
-def test_averages_of_the_top_by_hand() -> None:
-    ten = run(3.0, 2.5, 2.0, 1.5, 1.0, 0.5, -9.0, -9.0, 0.0, 0.0)
-    shares = {0.1: 3.0, 0.2: 2.75, 0.4: 2.25, 0.6: 1.75, 0.7: 1.5, 0.8: 1.3125, 1.0: 1.05}
-    for share, mean in shares.items():
-        assert math.isclose(average_of_top(ten, share), mean)
-    assert average_of_top(ten[::-1], 1.0) == average_certified_radius(ten)
-    assert average_of_top(ten, 0.15) == average_of_top(ten, 0.2)  # one and a half inputs: two
-    assert average_of_top(ten, 1e-12) == 3.0
-    assert math.isnan(average_of_top([], 0.5))
-
-
-def test_the_published_averages_hang_together() -> None:
-    """UniCR's Table 3, Cohen's Gaussian in l2: beyond the top 60 % all radii are zero, as counted here."""
-    records = run(*[2.43] * 20, *[1.77] * 20, *[0.54] * 20, *[-1.0] * 20, *[0.0] * 20)
-    for share, published in {0.2: 2.43, 0.4: 2.10, 0.6: 1.58, 0.8: 1.19, 1.0: 0.95}.items():
-        assert abs(average_of_top(records, share) - published) < 0.01
-
-
 def test_mistakes() -> None:
     for largest in (0.0, -1.0, math.inf, math.nan):
         with pytest.raises(SettingError, match="finite radius above 0"):
             robustness_score([SMALL], largest)
-    for share in (0.0, -0.2, 1.01, 20.0, math.nan):
-        with pytest.raises(SettingError, match="top 20 %"):
-            average_of_top(SMALL, share)
     for runs in ([], [SMALL, []]):
         with pytest.raises(SettingError, match="at least one record"):
             envelope(runs, [0.0])

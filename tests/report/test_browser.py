@@ -293,3 +293,21 @@ def test_a_table_of_seven_runs_is_not_cut_off(
     assert all(needed <= given for needed, given in sizes), sizes
     header = page.evaluate("[...document.querySelectorAll('#tables table')[0].rows[0].cells].map(one => one.innerText)")
     assert header == ["run", *names]
+
+
+@pytest.mark.parametrize("radius", [0.0, 0.3, 3e-7])
+def test_charts_of_values_that_are_alike(
+    opened: Callable[..., Any], record: Make, write_run: Make, tmp_path: Path, radius: float
+) -> None:
+    """One value, and values that differ by an ulp; the fixture fails on any error of a script."""
+    near = [radius, math.nextafter(radius, 1), math.nextafter(radius, -1) if radius else 0.0]
+    sizes = [{"radius": one, "proxy_radius": one, "region_radius": one} for one in near]
+    one = [record(index, **sizes[0]) for index in range(3)]
+    alike = [record(index, **size) for index, size in enumerate(sizes)]
+    page = opened(written([write_run("one", one), write_run("alike", alike, maps=True)], tmp_path))
+    page.wait_for_selector("#behind figure svg")
+    drawn = page.evaluate(
+        "[...document.querySelectorAll('#behind figure')].map(one => one.querySelectorAll('rect, path').length)"
+    )
+    assert len(drawn) == 4
+    assert all(number > 0 for number in drawn) or radius == 0  # nothing has no factors

@@ -67,6 +67,13 @@ def test_proxy_radii_and_the_noise_of_each_input(tmp_path: Path) -> None:
     assert (second.label, second.scale) == (None, 0.125)
 
 
+def test_radii_in_units_of_the_noise_are_quotients_of_what_is_written(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(f"{HEAD}\n0\t3\t3\t0.3\t1\t1\n", encoding="utf-8")
+    import_log(tmp_path / "log", tmp_path / "run", "cohen", Log(sigma=0.1, alpha=0.001, trials=100))
+    with open_run(tmp_path / "run") as store:
+        assert [one.region_radius for one in store.records()] == [3.0]
+
+
 def test_the_least_scale_of_uniform_noise_is_a_half_width(tmp_path: Path) -> None:
     """The authors draw (2u - 1)·sigma: a standard deviation of 0.25 would be a half-width of 0.25·√3."""
     (tmp_path / "log").write_text(ANCER, encoding="utf-8")

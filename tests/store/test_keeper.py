@@ -33,7 +33,7 @@ def crowd(seed: int, count: int, dim: int = 2) -> list[Certificate]:
         scale = np.asarray(np.exp(rng.normal(size=dim)) if number % 2 else np.exp(rng.normal()))
         norm = [2.0, 1.0, math.inf][number % 3]
         region = Region(rng.normal(size=dim), scale, float(rng.exponential(0.5)), norm)
-        found.append(Certificate(number % 3, BOUND, region, Soundness.FROZEN, "rule", None, 0.25))
+        found.append(Certificate(number % 3, BOUND, region, Soundness.FROZEN, "rule"))
     return found
 
 
@@ -45,7 +45,6 @@ def row(certificate: Certificate) -> tuple[object, ...]:
         certificate.label,
         certificate.soundness,
         certificate.rule,
-        certificate.estimate,
         certificate.bound,
         *numbers,
     )
@@ -83,7 +82,7 @@ def test_two_memories_on_one_file_take_turns_as_one(tmp_path: Path) -> None:
 WORKER = """
 import json, sys, time
 sys.path.insert(0, sys.argv[3])
-from test_memory_file import crowd, row, Memory
+from test_keeper import crowd, row, Memory
 which, path = int(sys.argv[1]), sys.argv[2]
 given = {}
 with Memory.open(path, dim=2, owner="both") as memory:

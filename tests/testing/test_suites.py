@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -12,16 +12,20 @@ from torch import Tensor, nn
 
 from smoothcert.attacks import ATTACKS, Attack, attack_named
 from smoothcert.attacks.victim import Victim
+from smoothcert.estimators import ESTIMATORS, Bound, Estimator, Judge, Plan, Target, estimator_named
 from smoothcert.maths import FloatArray
+from smoothcert.maths.intervals import lower_bound
 from smoothcert.noise import Noise
 from smoothcert.registry import setting
 from smoothcert.seeds import Stage, draws_for
 from smoothcert.smoother import Smoother
 from smoothcert.testing.attacks import AttackSuite
+from smoothcert.testing.estimators import EstimatorSuite
 from smoothcert.testing.recipes import RecipeSuite
 from smoothcert.testing.tuners import TunerSuite
 from smoothcert.training import RECIPES, Batch, Recipe, recipe_named
 from smoothcert.tuners import TUNERS, Tuner, tuner_named
+from smoothcert.votes import Votes
 
 QUICK = {
     "fixed": "fixed",
@@ -37,6 +41,20 @@ FROM_FILES = {"reuse", "dataset", "per_input"}  # their numbers lie in files; te
 
 class TestTuners(TunerSuite):
     members = tuple(tuner_named(spec) for spec in QUICK.values())
+
+
+class TestEstimators(EstimatorSuite):
+    members = tuple(
+        estimator_named(spec)
+        for spec in (*ESTIMATORS, "fixed:rivals=runner_up", "sequential:rivals=runner_up")
+        if spec != "betting"
+    )
+
+
+class TestBetting(EstimatorSuite):
+    """A bound of betting takes a thousand times as long as the others; tests/estimators plays it more often."""
+
+    members, runs = (estimator_named("betting"),), 10
 
 
 class TestRecipes(RecipeSuite):
@@ -238,3 +256,73 @@ def test_broken_attacks_are_caught(broken: Attack, test: str) -> None:
     AttackSuite().check(Corner())
     with pytest.raises(AssertionError):
         getattr(AttackSuite(), test)(broken)
+
+
+class Peek(Judge):
+    """Clopper–Pearson with the whole alpha at every look."""
+
+    def bound(self, votes: Votes, label: int) -> Bound:
+        trials = votes.trials[0]
+        lower = float(np.max(lower_bound(votes.counts[0, :, label], trials, self.plan.alpha)))
+        return Bound(lower, self.plan.alpha, int(trials[-1]))
+
+    def stops(self, votes: Votes, label: int) -> bool:
+        return False
+
+
+class Rash(Peek):
+    """The last look alone, but stopping at the first that pleases."""
+
+    def bound(self, votes: Votes, label: int) -> Bound:
+        trials = int(votes.trials[0, -1])
+        return Bound(float(lower_bound(votes.counts[0, -1, label], trials, self.plan.alpha)), self.plan.alpha, trials)
+
+    def stops(self, votes: Votes, label: int) -> bool:
+        return self.bound(votes, label).lower > 0.6
+
+
+class Sure(Rash):
+    """Certain when all votes agree."""
+
+    def bound(self, votes: Votes, label: int) -> Bound:
+        bound = super().bound(votes, label)
+        return replace(bound, lower=1.0) if votes.counts[0, -1, label] == bound.trials else bound
+
+    def stops(self, votes: Votes, label: int) -> bool:
+        return False
+
+
+class Forgiving(Rash):
+    """Drops what is no number."""
+
+    def bound(self, votes: Votes, label: int) -> Bound:
+        trials = int(votes.counts[0, -1].sum())
+        return Bound(float(lower_bound(votes.counts[0, -1, label], trials, self.plan.alpha)), self.plan.alpha, trials)
+
+    def stops(self, votes: Votes, label: int) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class Judged(Estimator):
+    """By one of the judges above."""
+
+    kind: str = setting("Peek")
+    anytime = False
+
+    def judge(self, plan: Plan, target: Target, uniform: float = 1.0) -> Judge:
+        return {"Peek": Peek, "Rash": Rash, "Sure": Sure, "Forgiving": Forgiving}[self.kind](plan, target)
+
+
+@pytest.mark.parametrize(
+    ("kind", "test"),
+    [
+        ("Peek", "test_the_bound_is_wrong_at_most_alpha_of_the_time"),
+        ("Rash", "test_it_says_why_it_stopped"),
+        ("Sure", "test_bounds_are_probabilities_that_grow_with_the_votes"),
+        ("Forgiving", "test_votes_that_are_no_number_help_nobody"),
+    ],
+)
+def test_broken_estimators_are_caught(kind: str, test: str) -> None:
+    with pytest.raises(AssertionError):
+        getattr(EstimatorSuite(), test)(Judged(kind))

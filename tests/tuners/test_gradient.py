@@ -31,6 +31,7 @@ from smoothcert.tuners import (
     Tuner,
     tuner_named,
 )
+from smoothcert.tuners.echo import Quiet
 from smoothcert.tuners.gap import Gap
 from smoothcert.tuners.subject import Phase, Subject
 
@@ -54,6 +55,11 @@ def planes(number: int, nearest: float, farthest: float) -> Tensor:
 def subject(model: Callable[[Tensor], Tensor], x: Tensor, noise: Noise, norm: float = 2) -> Subject:
     smoother = Smoother(model, noise, norm, estimate=100_000)
     return Subject(smoother, 0, x, noise, Gap.of(noise.law, norm, x.numel()))
+
+
+def unbounded(asked: Subject) -> Quiet:
+    """No constraint on the echo."""
+    return Quiet.of(asked, 1, [asked.mirrored(Phase.CHECK, 0, 2)], 1.0)
 
 
 class TestGap:
@@ -126,7 +132,7 @@ class TestKnownAnswers:
     def test_scales_grow_along_the_boundary(self) -> None:
         """Coordinates that the classifier ignores grow to the limit; the one that decides keeps the least scale."""
         asked = subject(HalfSpace(AXIS), planes(1, 1.0, 1.0)[0], Noise("gaussian", 0.5))
-        scale = Ancer(steps=100, draws=64).ascend(asked, asked.start.scale, 1)
+        scale = Ancer(steps=100, draws=64).ascend(asked, asked.start.scale, 1, unbounded(asked))
         rest = torch.cat([scale[:5], scale[6:]])
         assert float(scale.min()) == float(scale[5])
         assert float((rest / scale[5]).min()) > 3.5  # the limit is 4
@@ -141,7 +147,7 @@ class TestKnownAnswers:
             weight = torch.full((DIM,), small)
             weight[0] = 1.0
             asked = subject(HalfSpace(weight), weight * 1.5 / weight.square().sum(), Noise("gaussian", 0.6))
-            scale = Ancer(steps=300, draws=200, kappa=kappa).ascend(asked, asked.start.scale, 1)
+            scale = Ancer(steps=300, draws=200, kappa=kappa).ascend(asked, asked.start.scale, 1, unbounded(asked))
             excess = (scale[1:] / scale[0]).log()
             free = 1 / (DIM * (1 + kappa))
             exact = 0.5 * math.log(free / (1 - (DIM - 1) * free) / small**2)

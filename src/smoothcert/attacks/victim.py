@@ -19,7 +19,7 @@ from smoothcert.maths.geometry import p_norm
 from smoothcert.maths.projections import check_projectable, project, snap, to_boundary
 from smoothcert.memory.memory import Memory
 from smoothcert.noise import Noise, nearest_on_grid
-from smoothcert.polling import in_blocks
+from smoothcert.polling import in_blocks, rows_per_call
 from smoothcert.seeds import Stage, draws_for, entropy_for, generator_for
 from smoothcert.smoother import Smoother
 
@@ -232,7 +232,8 @@ class Victim:
         Logits whose first two are farther apart than ``sharpest`` on average are divided down to that.
         """
         self.evaluations += len(copies)
-        logits = in_blocks(self.smoother.model, zip(torch.split(copies, self.smoother.plan.block), strict=True))
+        size = rows_per_call(len(copies), self.smoother.plan.block)
+        logits = in_blocks(self.smoother.model, zip(torch.split(copies, size), strict=True))
         broken = logits.isnan().any(dim=1, keepdim=True)
         finite = logits.float().masked_fill(broken, 0.0).clamp(-HUGE, HUGE)
         if sharpest < math.inf:

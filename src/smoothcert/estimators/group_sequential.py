@@ -44,7 +44,7 @@ class Nested(Judge):
     def stops(self, votes: Votes, label: int) -> bool:
         wins, cast = votes.counts[:, :, label], int(votes.trials[0, -1])
         asked = [test for test in self.tests[1:] if _within_reach(test, int(wins[0, -1]), cast)]
-        return not asked or bool(decide(wins, asked).settled[0])
+        return not asked or bool(decide(wins, asked).decided[0])
 
     def bound(self, votes: Votes, label: int) -> Bound:
         """The probability of the largest radius claimed: not Clopper–Pearson, which would be wrong after such a stop."""

@@ -81,7 +81,6 @@ class Law(Plugin, ABC):
     """
 
     independent: ClassVar[bool] = True
-    continuous: ClassVar[bool] = True  # False when the density jumps, as the uniform's does
 
     @abstractmethod
     def sample(self, shape: tuple[int, ...], draws: Draws) -> Array:

@@ -29,7 +29,6 @@ class Uniform(Law):
     name = "uniform"
     std = 1.0 / math.sqrt(3.0)
     log_concave = True
-    continuous = False
     radii = {  # noqa: RUF012
         1.0: RadiusRule("uniform l1 (Lee et al. 2019; Yang et al. 2020)", _l1, tight=(0.0, 1.0)),
         math.inf: RadiusRule("uniform l∞ (Yang et al. 2020)", _linf, tight=(math.inf, math.inf)),

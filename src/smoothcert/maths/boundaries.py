@@ -94,19 +94,19 @@ class Decision(NamedTuple):
     """For each input: the index of the largest p0 claimed (−1: none), and whether more votes are useless."""
 
     claimed: IntArray
-    settled: NDArray[np.bool_]
+    decided: NDArray[np.bool_]
 
 
 def decide(counts: ArrayLike, boundaries: Sequence[Boundary]) -> Decision:
     """The largest p0 reached through all smaller ones; too large with probability at most alpha, over the whole grid.
 
     ``counts`` is cumulative, (inputs, looks so far). A wrong claim passes through the smallest wrong p0, whose test
-    errs with probability at most alpha: the grid needs no correction. At the last look everything is settled.
+    errs with probability at most alpha: the grid needs no correction. At the last look everything is decided.
 
     >>> tests = nested(boundary(p0, [10, 20], 0.05) for p0 in (0.5, 0.6, 0.7))
     >>> decide([[10, 20], [9, 16], [0, 9]], tests)
-    Decision(claimed=array([ 2,  0, -1]), settled=array([ True,  True,  True]))
-    >>> decide([[10], [9], [0]], tests).settled.tolist()
+    Decision(claimed=array([ 2,  0, -1]), decided=array([ True,  True,  True]))
+    >>> decide([[10], [9], [0]], tests).decided.tolist()
     [False, False, True]
     """
     table = np.asarray(counts, dtype=np.int64)
@@ -118,10 +118,10 @@ def decide(counts: ArrayLike, boundaries: Sequence[Boundary]) -> Decision:
     dropped = np.any(table[:, None, :] <= lowers, axis=2)
     claimed = np.logical_and.accumulate(reached, axis=1)
     # What lies above a p0 that was given up can no longer be reached through it.
-    settled = np.all(claimed | np.logical_or.accumulate(dropped, axis=1), axis=1)
+    decided = np.all(claimed | np.logical_or.accumulate(dropped, axis=1), axis=1)
     if seen == boundaries[0].looks.size:
-        settled = np.ones_like(settled)
-    return Decision(claimed.sum(axis=1) - 1, settled)
+        decided = np.ones_like(decided)
+    return Decision(claimed.sum(axis=1) - 1, decided)
 
 
 def _check_grid(table: IntArray, boundaries: Sequence[Boundary]) -> None:

@@ -41,15 +41,6 @@ def band(samples: int, alpha: float) -> float:
     return math.sqrt(math.log(2.0 / alpha) / (2.0 * samples))
 
 
-def published_confidence(samples: int, width: float, alpha: float) -> float:
-    """(1 − α₀)²(1 − 2e^{−2nΔ²})⁴, the confidence of UniCR, Appendix B.4; it assumes that the search found the optimum.
-
-    >>> round(published_confidence(400, 0.1, 0.001), 4)
-    0.9953
-    """
-    return (1.0 - alpha) ** 2 * max(0.0, 1.0 - 2.0 * math.exp(-2.0 * samples * width**2)) ** 4
-
-
 def margin(
     log_density: LogDensity,
     noise: FloatArray,

@@ -36,7 +36,9 @@ def sigma_factor(record: Record) -> float | None:
     """The smallest scale of the noise of this input, the other factor of its radius; None where nothing is certified."""
     if not record.region_radius > 0:
         return None
-    return record.scale if isinstance(record.scale, float) else record.radius / record.region_radius
+    if isinstance(record.scale, float):
+        return record.scale
+    return float(f"{record.radius / record.region_radius:.14g}")  # what is left of the scale behind that is rounding
 
 
 def bin_edges(values: Sequence[float], bins: int = 30) -> FloatArray:

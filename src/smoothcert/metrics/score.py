@@ -13,8 +13,8 @@ import numpy as np
 from smoothcert.certificates import Soundness, weakest
 from smoothcert.errors import SettingError
 from smoothcert.maths import FloatArray
-from smoothcert.maths.geometry import decimal_of, exact_mean, round_down
-from smoothcert.metrics.curves import certified_accuracy, counts
+from smoothcert.maths.geometry import decimal_of, round_down
+from smoothcert.metrics.curves import certified_accuracy
 from smoothcert.records.record import Record
 
 
@@ -57,21 +57,6 @@ def robustness_score(runs: Sequence[Sequence[Record]], largest: float) -> Score:
     value = _integral(envelope(runs, ends), ends, max(map(len, runs)))
     labels = weakest(record.soundness for records in runs for record in records)
     return Score(value, float(largest), len(runs), runs[0][0].norm, labels)
-
-
-def average_of_top(records: Sequence[Record], share: float) -> float:
-    """The mean radius of the ``share`` of inputs with the largest ones, wrong answers counted as zero.
-
-    UniCR's Table 3 (Hong et al. 2022) gives it for 0.2, 0.4, … 1.0; at 1.0 it is the average certified radius. A share
-    that is no whole number of inputs takes one more input, so the mean is never above the exact share's.
-    """
-    if not 0.0 < share <= 1.0:
-        raise SettingError(f"share={share} must lie above 0 and at most at 1: 0.2 is the top 20 % of the inputs")
-    if not records:
-        return math.nan
-    radii = sorted((record.radius if counts(record) else 0.0 for record in records), reverse=True)
-    number = math.ceil(share * len(radii) - 1e-9)  # 0.7 · 10 is a little more than 7 in floating point
-    return exact_mean(radii[: max(number, 1)])
 
 
 def _integral(shares: FloatArray, ends: Sequence[float], inputs: int) -> float:

@@ -37,7 +37,6 @@ def promise_of(certificate: Certificate, sequence: int, run: str, index: int | N
     assert certificate.label is not None
     assert certificate.region is not None
     details: dict[str, Any] = {"bound": asdict(certificate.bound), "rule": certificate.rule}
-    details |= {"upper": certificate.upper, "estimate": certificate.estimate}
     return Promise(sequence, run, index, certificate.label, certificate.region, certificate.soundness, details)
 
 
@@ -86,7 +85,7 @@ def worth_once_settled(soundness: Soundness) -> Soundness:
 def taken_over(certificate: Certificate, source: Promise, kept: Region) -> Certificate:
     """The answer that an earlier promise gives, in place of the model's."""
     worth = weakest([worth_once_settled(certificate.soundness), source.soundness, Soundness.MEMORY])
-    return replace(certificate, label=source.label, region=kept, soundness=worth, rule=RULE, upper=None, estimate=None)
+    return replace(certificate, label=source.label, region=kept, soundness=worth, rule=RULE)
 
 
 def given_before(promise: Promise, point: FloatArray) -> Certificate:
@@ -100,6 +99,4 @@ def given_before(promise: Promise, point: FloatArray) -> Certificate:
         region=promise.region,
         soundness=promise.soundness,
         rule=details["rule"],
-        upper=details["upper"],
-        estimate=details["estimate"],
     )

@@ -137,8 +137,8 @@ def _down(value: float | None, digits: int) -> float | None:
 
 
 def digits_of(largest: float) -> int:
-    """Decimals that show four digits of the largest radius."""
-    return max(3, 3 - math.floor(math.log10(largest))) if 0 < largest < math.inf else 3
+    """Decimals that show four digits of the largest radius; 20 at most, which no radius of use needs."""
+    return min(20, max(3, 3 - math.floor(math.log10(largest)))) if 0 < largest < math.inf else 3
 
 
 def run_of(run: Run) -> dict[str, Any]:

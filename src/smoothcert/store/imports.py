@@ -13,7 +13,8 @@ from pathlib import Path
 from smoothcert.certificates import Soundness
 from smoothcert.errors import DataError, SettingError, look_up
 from smoothcert.laws import law_named
-from smoothcert.records.record import Record
+from smoothcert.maths.geometry import decimal_of
+from smoothcert.records import Record
 from smoothcert.store import Place, check_free, new_run
 
 COLUMNS = ("idx", "label", "predict", "radius", "correct", "time")
@@ -134,7 +135,7 @@ def _record(row: Mapping[str, str], log: Log) -> Record:
         radius=radius,
         proxy_radius=proxy,
         log_volume=None,
-        region_radius=radius / scale,
+        region_radius=float(decimal_of(radius) / decimal_of(scale)),  # 0.3 / 0.1 is 3
         norm=log.norm,
         soundness=Soundness.IMPORTED,
         rule="imported",

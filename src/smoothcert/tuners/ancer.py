@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 SIZES = (1.1, 1.0, 0.9)  # copies of the shape that was found, compared by votes
 ROOM = math.log(20.0)  # no coordinate above 20 times the least: where nothing matters it would grow for ever
+LOUD = 5.0  # the price of echo beyond its bound; on digits 20 left smaller regions, 2 much the same
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,8 @@ class Ancer(Tuner):
     at Φ(mean/deviation) of the margin over the draws, never above what all certifying votes together could prove; votes
     that agree would leave no gradient, margins do. At the end ``votes`` fresh tuning votes and their margins compare the
     shape, at several sizes, with the isotropic noise: a shape whose inner radius they call smaller is not taken. largest: as
-    in DataDependent, of the least scale. echo: as there; of a shape that echoes as much of the way is gone as does not.
+    in DataDependent, of the least scale. echo: as there; the ascent pays for what is beyond it on a quarter of the
+    draws, and of a shape that echoes even so as much of the way is gone as does not.
     """
 
     name = "ancer"
@@ -64,7 +66,7 @@ class Ancer(Tuner):
         drawn = self.checks(subject)
         first = list(islice(drawn, math.ceil(NUMBER * VOTES / subject.smoother.plan.block)))
         quiet = Quiet.of(subject, label, first, self.echo)
-        shape = quiet.towards(isotropic, self.ascend(subject, isotropic, label))
+        shape = quiet.towards(isotropic, self.ascend(subject, isotropic, label, quiet))
         most = self.isotropic.largest * float(subject.start.scale.min()) / float(shape.min())
         sizes = [min(size, most) * shape for size in SIZES]
         return self.best(subject, [isotropic, *filter(quiet.holds, sizes)], label, chain(first, drawn))
@@ -75,7 +77,7 @@ class Ancer(Tuner):
         for step in range(math.ceil(self.votes / block)):
             yield subject.mirrored(Phase.CHECK, step, block)
 
-    def ascend(self, subject: Subject, isotropic: Tensor, label: int) -> Tensor:
+    def ascend(self, subject: Subject, isotropic: Tensor, label: int, quiet: Quiet) -> Tensor:
         """The shape at the end of the ascent, by Adam with steps that fall to nothing along a cosine."""
         least = float(isotropic.min())
         room = max(0.0, math.log(self.isotropic.largest * float(subject.start.scale.min()) / least))
@@ -87,11 +89,12 @@ class Ancer(Tuner):
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, self.steps)
         for step in range(self.steps):
             drawn = subject.mirrored(Phase.ANISOTROPIC, step, self.draws)
-            gap = margin_gap(subject, subject.logits(isotropic * (base + excess).exp(), drawn), label)
-            log_inner, log_shape = base + gap.log(), excess.mean()
-            base.grad, excess.grad = torch.autograd.grad(
-                -log_inner - (log_inner + log_shape) / self.kappa, [base, excess]
-            )
+            scale = isotropic * (base + excess).exp()
+            log_inner = base + margin_gap(subject, subject.logits(scale, drawn), label).log()
+            loss = -log_inner - (log_inner + excess.mean()) / self.kappa
+            if quiet.allowed < 1:
+                loss = loss + LOUD * quiet.beyond(scale, drawn.half[::2])
+            base.grad, excess.grad = torch.autograd.grad(loss, [base, excess])
             optimizer.step()
             schedule.step()
             with torch.no_grad():

@@ -46,6 +46,11 @@ class Quiet:
         """May this scale be taken?"""
         return self.allowed >= 1 or self.echo(scale) <= self.allowed
 
+    def beyond(self, scale: Tensor, drawn: Tensor) -> Tensor:
+        """By how much the label's mean probability on references is above what is allowed, differentiable in the scale."""
+        logits = self.subject.logits(scale, drawn, at=self.others)
+        return torch.relu(logits.softmax(dim=1)[:, self.label].double().mean() - self.allowed)
+
     def towards(self, start: Tensor, end: Tensor, halvings: int = 4) -> Tensor:
         """The farthest scale on the way, in logarithms, that may be taken, by so many halvings of it."""
         if self.holds(end):

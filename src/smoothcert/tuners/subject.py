@@ -15,7 +15,7 @@ from smoothcert.errors import ModelError
 from smoothcert.maths.intervals import lower_bound
 from smoothcert.maths.tail import chance_above_zero
 from smoothcert.noise import Noise
-from smoothcert.polling import in_blocks
+from smoothcert.polling import in_blocks, rows_per_call
 from smoothcert.seeds import Stage, draws_for
 from smoothcert.tuners.gap import Gap
 from smoothcert.tuners.hill_climb import Separate
@@ -85,7 +85,8 @@ class Subject:
             answers: Tensor = self.smoother.model(x + self.start.loc.to(block) + scale.to(block) * block)
             return answers
 
-        size, turns = self.smoother.plan.block, torch.arange(len(drawn), device=self.x.device)
+        size = rows_per_call(len(drawn), self.smoother.plan.block)
+        turns = torch.arange(len(drawn), device=self.x.device)
         logits = in_blocks(classify, zip(drawn.split(size), torch.split(turns, size), strict=True))
         if scale.requires_grad and torch.is_grad_enabled() and not logits.requires_grad:
             raise ModelError(

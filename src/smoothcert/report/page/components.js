@@ -297,8 +297,8 @@ const Smoothcert = (() => {
       return own.length ? curves(own, { kind, bands, confidence: data.confidence, width }) : nothing("All runs of this norm are hidden.");
     }, norms(lines).length > 1 ? norm : null);
     const marked = lines.some((line) => line.curves.radius.marked.x.length > 0);
-    const whole = lines.every((line) => line.labelled) ? "The share of inputs answered rightly and certified at a radius or beyond."
-      : "The share of inputs answered and certified at a radius or beyond; where the truth is known, answered rightly.";
+    const whole = lines.every((line) => line.labelled) ? "The share of inputs answered correctly and certified at a radius or beyond."
+      : "The share of inputs answered and certified at a radius or beyond; where the truth is known, answered correctly.";
     place.append(...[
       warnings(data.warnings),
       element("div", { class: "sticky" }, legend(lines, (now) => { shown = now; redraw(); })),
