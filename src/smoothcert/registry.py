@@ -173,7 +173,7 @@ def written(value: object) -> str:
     """
     if isinstance(value, list | tuple):
         return ",".join(map(written, value))
-    if isinstance(value, bool):
+    if value is None or isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
         short = f"{value:g}"

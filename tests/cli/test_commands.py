@@ -327,7 +327,7 @@ class TestMistakes:
             ((), "give --sigma"),
             (("--scale", "nothing.npy"), "neither a number nor an existing .npy file"),
             (("--sigma", 0.25, "--set", "noise.sigm=1"), "did you mean 'sigma'?"),
-            (("--sigma", 0.25, "--data", "mnist", "--no-download", "--root", "nowhere"), "nowhere"),
+            (("--sigma", 0.25, "--data", "mnist:root=nowhere,download=false"), "nowhere"),
         ],
     )
     def test_nothing_is_written(
