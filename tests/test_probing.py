@@ -357,12 +357,12 @@ class TestCommandLine:
         for command in (("certify", "-n", "200", "--out", "a"), ("predict",)):
             assert self.run(monkeypatch, *command, *model, *self.QUICK) != 0
             assert "not one fixed function of its row" in " ".join(capfd.readouterr().err.split())
-        for command, flag in (
-            (("certify", "-n", "200", "--out", "b"), "--no-check"),
-            (("certify", "-n", "200", "--out", "c"), "--own-randomness"),
+        for command, flags in (
+            (("certify", "-n", "200", "--out", "b"), ["--no-check"]),
+            (("certify", "-n", "200", "--out", "c"), ["--set", "votes.own_randomness=true"]),
         ):
-            assert self.run(monkeypatch, *command, *model, *self.QUICK, flag) == 0
-            assert self.run(monkeypatch, "predict", *model, *self.QUICK, flag) == 0
+            assert self.run(monkeypatch, *command, *model, *self.QUICK, *flags) == 0
+            assert self.run(monkeypatch, "predict", *model, *self.QUICK, *flags) == 0
         found = {}
         for name in "bc":
             with open_run(tmp_path / name) as store:

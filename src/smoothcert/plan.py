@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from smoothcert.maths import IntArray
 
 ALL_VOTES = "all votes"
+IN_RUN = "run"  # a memory that is kept in the run directory
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Voting(Plan):
         "run directory; or a file that runs of one classifier share.",
         changes="method",
         metavar="FILE",
-        alone="run",
+        alone=IN_RUN,
     )
     select: int = setting(
         100, "Votes to choose the class; with few of them a wrong class is chosen more often.", least=1

@@ -12,7 +12,8 @@ from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 from smoothcert.cli import app
-from smoothcert.cli.build import dataset_of, settings_of_run, smoother_of
+from smoothcert.cli.build import certified_with
+from smoothcert.cli.flags import Given
 from smoothcert.data.base import ArrayDataset
 from smoothcert.engine import Engine
 from smoothcert.explore.explorer import Explorer
@@ -77,9 +78,7 @@ def served(explorer: Explorer) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def explorer(run: Path) -> Iterator[Explorer]:
-    settings = settings_of_run(run, {})
-    dataset = dataset_of(settings.data)
-    made = Explorer(smoother_of(settings, dataset), dataset, run)
+    made = Explorer(*certified_with(run, Given()), run)
     yield made
     made.close()
 

@@ -217,7 +217,7 @@ class TestTransformers:
         assert same(load_model(path, shape=SHAPE), source(pixel_values=X).logits)
 
     def test_another_size_is_explained(self, folder: tuple[nn.Module, Path]) -> None:
-        with pytest.raises(ModelError, match=r"refuses inputs of shape \(3, 16, 16\).*--size"):
+        with pytest.raises(ModelError, match=r"refuses inputs of shape \(3, 16, 16\).*size=…"):
             load_model(folder[1], shape=(3, 16, 16))
 
     def test_a_folder_without_weights_is_refused(self, folder: tuple[nn.Module, Path]) -> None:
