@@ -191,6 +191,7 @@ class Smoother(nn.Module):
 
     def refer_to(self, dataset: Dataset) -> None:
         """Take references from a data set: they tell a certificate of its inputs from one that any input would get."""
+        self.suit(dataset.shape)
         make_fixed(self.model)
         self.references = References.of(dataset, self.pollster, self.noise)
 

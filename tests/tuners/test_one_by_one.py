@@ -141,6 +141,10 @@ def test_the_default_block_follows_the_input_and_is_recorded(
     smoother = Smoother(sign, Noise.isotropic("gaussian", 0.25, grid=1 / 255), select=20, estimate=20)
     with open_run(sc.certify_all(smoother, data, tmp_path / "run")) as store:
         assert store.facts()["configuration"]["block"] == block == most
+    most = 0
+    again = Smoother(sign, Noise.isotropic("gaussian", 0.25, grid=1 / 255))
+    again.refer_to(data)  # as an attack does, before it asks anything else
+    assert most == again.plan.block == again.pollster.block == block
     with pytest.raises(sc.errors.SettingError, match="block=0"):
         Smoother(sign, Noise("gaussian", 0.25), engine=Engine(block=0))
 

@@ -9,9 +9,11 @@ from dataclasses import asdict, replace
 import torch
 
 import smoothcert
+from smoothcert.attacks import DEFAULT, attack_named
 from smoothcert.attacks.check import Effort, check
 from smoothcert.data.base import Dataset
 from smoothcert.errors import RunError
+from smoothcert.identity import described
 from smoothcert.maths.projections import check_projectable
 from smoothcert.memory.memory import Memory
 from smoothcert.memory.of_run import check_memory, memory_of
@@ -73,4 +75,6 @@ def _words(effort: Effort, memory: Memory | None, named: Place | None) -> str:
     path = None if named is None else directory_of(named)
     place = "own" if named is None else str(named) if path is None else str(path.resolve())
     kept = None if memory is None else [place, len(memory)]
-    return json.dumps(asdict(effort) | {"memory": kept, "smoothcert": smoothcert.__version__}, sort_keys=True)
+    attacks = [described(attack_named(name)) for name in effort.attacks or DEFAULT]
+    facts = {"attacks": attacks, "memory": kept, "smoothcert": smoothcert.__version__}
+    return json.dumps(asdict(effort) | facts, sort_keys=True)

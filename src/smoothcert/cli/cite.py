@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,7 +10,9 @@ NAME = "cite"
 EXAMPLE = "smoothcert cite runs/a > references.bib"
 
 
-def command(runs: Annotated[list[Path], typer.Argument(help="Run directories.")]) -> None:
+def command(
+    runs: Annotated[list[str], typer.Argument(help="Runs: their directories, or their stores as name:key=value.")],
+) -> None:
     """Print BibTeX entries for the theorems, methods, estimators and data that runs used."""
     from smoothcert.report.citations import bibtex
     from smoothcert.report.runs import read_runs

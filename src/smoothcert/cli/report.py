@@ -21,7 +21,10 @@ def command(
         str | None, typer.Option(help="Radii of the table, comma-separated. [default: round ones]")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where to write the files. [default: report in the first run directory]")
+        Path | None,
+        typer.Option(
+            help="Where to write the files. [default: report in the first run directory, or here for another store]"
+        ),
     ] = None,
     json: Json = False,
 ) -> None:

@@ -73,12 +73,17 @@ class Estimator(Plugin, ABC):
             )
 
     def rule(self, plan: Plan) -> str:
-        """When the votes stop."""
-        return f"radii {', '.join(map(written, plan.radii))} decided" if self.anytime and plan.radii else ALL_VOTES
+        """When the votes stop, in words that go into every record."""
+        return f"{self.title} had seen enough" if self.anytime else ALL_VOTES
 
     def stopped(self, plan: Plan, trials: int) -> str:
         """Why the votes ended after so many. Unless they are all, the radius is less than more votes could prove."""
         return ALL_VOTES if trials == plan.trials else self.rule(plan)
+
+
+def radii_decided(plan: Plan) -> str:
+    """The rule of estimators that stop for the radii of the plan."""
+    return f"radii {', '.join(map(written, plan.radii))} decided"
 
 
 def check_votes(plan: Plan, votes: Votes) -> None:

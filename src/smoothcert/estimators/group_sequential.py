@@ -8,7 +8,7 @@ from functools import cache, cached_property
 import numpy as np
 
 from smoothcert.errors import SettingError
-from smoothcert.estimators.base import Estimator, Judge, Target
+from smoothcert.estimators.base import Estimator, Judge, Target, radii_decided
 from smoothcert.estimators.boundary_cache import BoundaryCache
 from smoothcert.estimators.bounds import Bound
 from smoothcert.files import cache_folder
@@ -27,6 +27,9 @@ class GroupSequential(Estimator):
         super().check(plan)
         if not plan.radii:
             raise SettingError("the estimator group_sequential decides given radii; give radii, for example 0.5")
+
+    def rule(self, plan: Plan) -> str:
+        return radii_decided(plan)
 
     def judge(self, plan: Plan, target: Target, uniform: float = 1.0) -> Judge:
         return Nested(plan, target)

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 
-from smoothcert.estimators.base import Estimator, Judge, Target, rivals_at_looks
+from smoothcert.estimators.base import Estimator, Judge, Target, radii_decided, rivals_at_looks
 from smoothcert.estimators.bounds import Bound
 from smoothcert.estimators.fixed import WithRivals
 from smoothcert.estimators.group_sequential import Nested
@@ -27,7 +27,7 @@ class Stopping(Estimator):
     )
 
     def rule(self, plan: Plan) -> str:
-        return super().rule(plan) if plan.radii else f"tolerance {written(self.tolerance)}"
+        return radii_decided(plan) if plan.radii else f"tolerance {written(self.tolerance)}"
 
 
 @dataclass(frozen=True)

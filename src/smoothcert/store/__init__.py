@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from smoothcert.errors import RunError, SettingError
-from smoothcert.registry import Registry
+from smoothcert.registry import Registry, usage
 from smoothcert.store.base import Keeper, ResultStore
 from smoothcert.store.in_memory import InMemoryStore
 from smoothcert.store.sqlite import RESULTS, SqliteStore
@@ -49,6 +49,10 @@ def store_of(place: Place) -> ResultStore:
     if isinstance(place, ResultStore):
         return place
     if isinstance(place, Path) or ":" not in place or Path(place).drive:
+        if place in REGISTRY.names and not Path(place).exists():
+            raise SettingError(
+                f"{place!r} is the name of a store; write {usage(REGISTRY.find(str(place)))}, or ./{place} for a directory"
+            )
         return SqliteStore(place)
     return REGISTRY.make(place)
 

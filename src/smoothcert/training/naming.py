@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from smoothcert.identity import identity
+from smoothcert.identity import described, identity
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
 from smoothcert.noise import Noise
 from smoothcert.registry import setting_of
@@ -37,7 +37,7 @@ def run_of(
     """All that a resumed run must share with the one it goes on from, by name."""
     told = {name: json.dumps(value) for name, value in facts_of(settings).items()}
     return told | {
-        "recipe": str(recipe),
+        "recipe": described(recipe),
         "noise": noise,
         "architecture": shape.to_json(),
         "data": data.digest(),
