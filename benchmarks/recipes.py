@@ -112,9 +112,7 @@ def line_of(
         norm=2,
         estimate=args.votes,
         estimator="fixed",
-        shared_noise=True,
-        channels_last=True,
-        workers=os.cpu_count(),
+        engine=sc.Engine(shared_noise=True, workers=os.cpu_count(), runtime="torch:channels_last=true"),
         seed=1,
     )
     radii, clean = [], 0

@@ -30,7 +30,6 @@ class Plain(Recipe):
     """No noise at all."""
 
     name = "plain"
-    summary = "cross-entropy"
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         return functional.cross_entropy(model(batch.x), batch.y)

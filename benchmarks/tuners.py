@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from smoothcert import data
+from smoothcert.engine import Engine
 from smoothcert.metrics.curves import (
     average_certified_proxy_radius,
     average_certified_radius,
@@ -74,7 +75,7 @@ def cost(model: str, source: str, root: str | None, sigma: float, inputs: int, b
     noise = Noise.isotropic("gaussian", sigma, dataset.grid)
     network = load_model(model, shape=dataset.shape, classes=dataset.classes)
     votes = 10_000
-    voting = Smoother(network, noise, estimate=votes, estimator="fixed", block=block, workers=1)
+    voting = Smoother(network, noise, estimate=votes, estimator="fixed", engine=Engine(block=block, workers=1))
     began = time.process_time()
     list(voting.polls([Batch(x, chosen)]))
     whole = (time.process_time() - began) / inputs * 100_000 / votes
@@ -86,7 +87,7 @@ def cost(model: str, source: str, root: str | None, sigma: float, inputs: int, b
         print(f"{name:26} {seconds:.2f} s per input, {seconds / whole:.3f} of 100 000 votes")
     radii = [0.5 * sigma, sigma, 1.5 * sigma, 2 * sigma]
     for name in ("fixed", "ancer"):
-        sequential = Smoother(network, noise, tuner=TUNERS[name](), radii=radii, block=block, workers=1)
+        sequential = Smoother(network, noise, tuner=TUNERS[name](), radii=radii, engine=Engine(block=block, workers=1))
         began = time.process_time()
         list(sequential.polls([Batch(x, chosen)]))
         seconds = (time.process_time() - began) / inputs

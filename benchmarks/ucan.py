@@ -25,6 +25,7 @@ import smoothcert as sc
 from smoothcert.certificates import Certificate
 from smoothcert.data import load
 from smoothcert.data.base import Dataset
+from smoothcert.engine import Engine
 from smoothcert.files import write_atomically
 from smoothcert.memory.memory import Memory
 from smoothcert.noise import Noise
@@ -108,7 +109,9 @@ def measured(method: str, name: str, test: Dataset, out: Path, asked: argparse.N
     noise = Noise.isotropic("gaussian", SIGMAS[name], grid=test.grid)
     model, tuner = trained(method, name, noise, out, asked)
     indices = list(range(0, len(test), max(1, len(test) // asked.inputs)))[: asked.inputs]
-    smoother = Smoother(model, noise, estimate=asked.votes, tuner=tuner, shared_noise=True, seed=asked.seed)
+    smoother = Smoother(
+        model, noise, estimate=asked.votes, tuner=tuner, engine=Engine(shared_noise=True), seed=asked.seed
+    )
     truths = test.truths(indices)
     batches = (Batch(torch.from_numpy(test.inputs([index])), [index], test.truths([index])) for index in indices)
     certificates = [smoother.conclude(poll) for poll in smoother.polls(batches)]

@@ -168,7 +168,12 @@ def contestants(name: str, grid: float | None, toolbox: Toolbox | None) -> dict[
 
     def certifying(inputs: int, each: int, shared: bool) -> Callable[[], float]:
         smoothed = sc.Smoother(
-            model, noise, estimator="fixed", select=block, estimate=each, shared_noise=shared, block=block
+            model,
+            noise,
+            estimator="fixed",
+            select=block,
+            estimate=each,
+            engine=sc.Engine(shared_noise=shared, block=block),
         )
         return timed(lambda: smoothed.certify(x.expand(inputs, *shape)), inputs * (each + block))
 

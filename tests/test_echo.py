@@ -46,7 +46,7 @@ class TestWhatItMeasures:
 
         All certificates have votes of their own, so their sum is binomial; outside these quantiles in one of 2000 runs.
         """
-        smoother = sc.Smoother(threshold, sc.Noise("gaussian", sigma), estimate=2_000, block=block)
+        smoother = sc.Smoother(threshold, sc.Noise("gaussian", sigma), estimate=2_000, engine=sc.Engine(block=block))
         found = records(sc.certify_all(smoother, line, tmp_path / "run"))
         assert all(record.label is not None for record in found)
         number = NUMBER * VOTES * len(found)
@@ -149,7 +149,7 @@ class TestReferences:
     @pytest.mark.parametrize("block", [1, 7, 64, 200, 300])
     def test_every_reference_has_its_votes_whatever_the_block(self, block: int) -> None:
         """Points too far from the threshold for the noise: each is answered by its sign, VOTES times."""
-        smoother = sc.Smoother(threshold, sc.Noise("gaussian", 0.01), block=block)
+        smoother = sc.Smoother(threshold, sc.Noise("gaussian", 0.01), engine=sc.Engine(block=block))
         points = torch.tensor([[(-1.0) ** (n // 3), 0.0] for n in range(NUMBER)])
         (count,) = smoother.pollster.run([mixed(smoother.pollster, smoother.noise, points, 0, NUMBER * VOTES)])
         assert isinstance(count, Mixed)
@@ -178,7 +178,9 @@ class TestSameBytes:
             noise = sc.Noise.isotropic("gaussian", 0.25, grid=1 / 255)
             tuner = tuner_named(method)
             workers = settings.pop("workers", 1)
-            smoother = sc.Smoother(linear_model, noise, estimate=400, block=64, tuner=tuner, workers=workers)  # type: ignore[arg-type]
+            smoother = sc.Smoother(
+                linear_model, noise, estimate=400, engine=sc.Engine(block=64, workers=workers), tuner=tuner
+            )  # type: ignore[arg-type]
             return bodies(sc.certify_all(smoother, images, tmp_path / name, **settings))  # type: ignore[arg-type]
 
         whole = certify("whole", workers=2)

@@ -256,7 +256,7 @@ def test_laws_and_tuners_are_described_by_text_and_guests_by_their_content_too()
 
 
 def smoother(model: Any, **changes: Any) -> sc.Smoother:
-    given: dict[str, Any] = {"estimate": 200, "select": 50, "seed": 3, "workers": 1} | changes
+    given: dict[str, Any] = {"estimate": 200, "select": 50, "seed": 3, "engine": sc.Engine(workers=1)} | changes
     return sc.Smoother(model, Noise.isotropic("gaussian", 0.1, grid=1 / 255), **given)
 
 

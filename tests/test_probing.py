@@ -16,6 +16,7 @@ from torch.nn import functional
 import smoothcert as sc
 import smoothcert.cli
 from smoothcert.data import ArrayDataset, Dataset
+from smoothcert.engine import Engine
 from smoothcert.errors import NotFixed, RunError
 from smoothcert.memory.memory import Memory
 from smoothcert.probing import ROUNDING, Probe, RandomProbe, _differences
@@ -40,7 +41,7 @@ def batch_mean(batch: Tensor) -> Tensor:
 
 
 def smoother(model: Callable[[Tensor], Any] = honest, **settings: Any) -> Smoother:
-    return Smoother(model, NOISE, **{"estimator": "fixed", "estimate": 1_000, "workers": 1, **settings})
+    return Smoother(model, NOISE, **{"estimator": "fixed", "estimate": 1_000, "engine": Engine(workers=1), **settings})
 
 
 class Turning(nn.Module):
@@ -59,7 +60,7 @@ class TestWhatWasFalse:
     def test_the_sign_of_the_batch_mean(self) -> None:
         """At a tie half of 300 inputs got a certified label where alpha allows 0.3; now none, and unchecked no promise."""
         tie = torch.zeros(300, 1)
-        settings: dict[str, Any] = {"block": 200, "alpha": 0.001}
+        settings: dict[str, Any] = {"engine": Engine(200, workers=1), "alpha": 0.001}
         unchecked = smoother(batch_mean, check=False, **settings).certify(tie)
         assert [sum(c.label == label for c in unchecked) for label in (0, 1)] == [79, 78]
         assert {c.soundness.value for c in unchecked} == {"estimate"}
@@ -163,9 +164,9 @@ class TestCost:
         with pytest.raises(NotFixed, match="replaced by others"):
             smoother(batch_mean).certify(X[:1])
 
-    @pytest.mark.parametrize("settings", [{"shared_noise": True}, {"workers": 3}, {"block": 1}, {"block": 2}])
-    def test_every_way_to_vote_is_probed(self, settings: dict[str, Any]) -> None:
-        assert [c.label for c in smoother(**settings).certify(X)] == [1, 0, 1]
+    @pytest.mark.parametrize("engine", [Engine(shared_noise=True), Engine(workers=3), Engine(1), Engine(2)])
+    def test_every_way_to_vote_is_probed(self, engine: Engine) -> None:
+        assert [c.label for c in smoother(engine=engine).certify(X)] == [1, 0, 1]
 
     def test_the_pixel_grid_and_per_input_noise(self) -> None:
         noise = sc.Noise("gaussian", torch.tensor([[0.5], [0.25]]), grid=1 / 255)
@@ -308,7 +309,7 @@ class TestOwnRandomness:
         """100 probes of three tests at 1e-6: a false alarm with probability 3e-4 at most."""
         torch.manual_seed(0)
         for seed in range(100):
-            smoothed = smoother(model, own_randomness=True, seed=seed, block=block)
+            smoothed = smoother(model, own_randomness=True, seed=seed, engine=Engine(block, workers=1))
             smoothed.predict(X[:2], votes=1)
             [probe] = smoothed.probes.values()
             assert isinstance(probe, RandomProbe)
@@ -356,12 +357,12 @@ class TestCommandLine:
         for command in (("certify", "-n", "200", "--out", "a"), ("predict",)):
             assert self.run(monkeypatch, *command, *model, *self.QUICK) != 0
             assert "not one fixed function of its row" in " ".join(capfd.readouterr().err.split())
-        for command, flag in (
-            (("certify", "-n", "200", "--out", "b"), "--no-check"),
-            (("certify", "-n", "200", "--out", "c"), "--own-randomness"),
+        for command, flags in (
+            (("certify", "-n", "200", "--out", "b"), ["--no-check"]),
+            (("certify", "-n", "200", "--out", "c"), ["--set", "votes.own_randomness=true"]),
         ):
-            assert self.run(monkeypatch, *command, *model, *self.QUICK, flag) == 0
-            assert self.run(monkeypatch, "predict", *model, *self.QUICK, flag) == 0
+            assert self.run(monkeypatch, *command, *model, *self.QUICK, *flags) == 0
+            assert self.run(monkeypatch, "predict", *model, *self.QUICK, *flags) == 0
         found = {}
         for name in "bc":
             with open_run(tmp_path / name) as store:

@@ -30,7 +30,7 @@ def dataset() -> Dataset:
 
 def smoother(model: nn.Module, **settings: object) -> sc.Smoother:
     noise = sc.Noise.isotropic("gaussian", 0.25, grid=1 / 255)
-    return sc.Smoother(model, noise, **{"estimator": "fixed", "estimate": 500, "block": 64, **settings})  # type: ignore[arg-type]
+    return sc.Smoother(model, noise, **{"estimator": "fixed", "estimate": 500, "engine": sc.Engine(64), **settings})  # type: ignore[arg-type]
 
 
 def bodies(directory: Path) -> list[str]:
@@ -187,7 +187,7 @@ class TestRefusals:
     def test_labels_that_the_network_does_not_have(self, linear_model: nn.Module, tmp_path: Path) -> None:
         data = ArrayDataset("many", np.zeros((3, 1, 28, 28), dtype=np.uint8), [3, 10, 4])
         with pytest.raises(
-            ModelError, match=r"has 10 classes, 0 to 9, and 'many' has an input of class 10; .*--classes"
+            ModelError, match=r"has 10 classes, 0 to 9, and 'many' has an input of class 10; .*classes=…"
         ):
             sc.certify_all(smoother(linear_model), data, tmp_path / "run")
         assert not (tmp_path / "run").exists()
@@ -215,7 +215,9 @@ class TestStore:
             facts = store.facts()
         assert facts["subset"] == [2, 5]
         assert facts["notes"] == {"command": "by hand"}
-        assert {"model", "data", "torch", "device", "dtype", "seed", "block"} <= set(facts["configuration"])
+        assert {"model", "data", "torch", "device", "precision", "runtime", "seed", "block"} <= set(
+            facts["configuration"]
+        )
 
     def test_inputs_without_labels(self, linear_model: nn.Module, tmp_path: Path) -> None:
         plain = ArrayDataset("plain", np.zeros((2, 1, 28, 28), dtype=np.uint8))

@@ -64,7 +64,7 @@ class Workshop:
 
         noise = Noise.isotropic(point.law, point.sigma, grid=1 / 255)
         model = load_model(str(weights), shape=source.shape, classes=source.classes)
-        votes: dict[str, Any] = {"estimate": 200, "estimator": "fixed", "shared_noise": True}
+        votes: dict[str, Any] = {"estimate": 200, "estimator": "fixed", "engine": sc.Engine(shared_noise=True)}
         smoother = sc.Smoother(model, noise, GRID.norms[0], **votes)
         sc.certify_all(smoother, source, folder, indices=SUBSET, rows=2, progress=count)
 

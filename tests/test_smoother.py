@@ -135,12 +135,12 @@ class TestPolling:
             shapes.add(tuple(batch.shape))
             return first_coordinate(batch)
 
-        smoother(model, select=30, estimate=250, block=100).certify(torch.zeros(3, 2, 2))
+        smoother(model, select=30, estimate=250, engine=sc.Engine(100)).certify(torch.zeros(3, 2, 2))
         assert shapes == {(100, 2, 2)}
 
     def test_votes_do_not_depend_on_how_inputs_are_grouped(self) -> None:
         x = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
-        smoothed = smoother(block=70)
+        smoothed = smoother(engine=sc.Engine(70))
         together = counts(smoothed, x, 10)
         apart = [counts(smoothed, x[i : i + 1], 10 + i)[0] for i in range(5)]
         assert together == apart
@@ -157,7 +157,7 @@ class TestPolling:
             seen.append(batch.clone())
             return first_coordinate(batch)
 
-        smoother(model, select=50, estimate=50, block=50, check=False).certify(torch.zeros(1, 3))
+        smoother(model, select=50, estimate=50, engine=sc.Engine(50), check=False).certify(torch.zeros(1, 3))
         assert len(seen) == 2
         assert not torch.equal(seen[0], seen[1])
 
@@ -167,10 +167,10 @@ class TestPolling:
             logits[::4] = float("nan")
             return logits
 
-        [poll] = smoother(model, block=100, check=False).polls([Batch(torch.zeros(1, 3), [0])])
+        [poll] = smoother(model, engine=sc.Engine(100), check=False).polls([Batch(torch.zeros(1, 3), [0])])
         assert poll.ballot.estimation.counts[0, -1].tolist() == [0, 750]
         assert poll.ballot.estimation.invalid[0, -1] == 250
-        [certificate] = smoother(model, block=100, check=False).certify(torch.zeros(1, 3))
+        [certificate] = smoother(model, engine=sc.Engine(100), check=False).certify(torch.zeros(1, 3))
         assert certificate.bound.trials == 1_000
         assert certificate.bound.lower < 0.75
 
@@ -215,7 +215,7 @@ class TestSmoother:
 
         monkeypatch.setattr("smoothcert.smoother.perf_counter", lambda: clock[0])
         batches = [Batch(torch.ones(3, 4), range(3)), Batch(torch.ones(1, 4), range(3, 4))]
-        polls = smoother(estimate=20, block=20, tuner=Slow()).polls(batches)
+        polls = smoother(estimate=20, engine=sc.Engine(20), tuner=Slow()).polls(batches)
         assert [poll.seconds // 1_000 for poll in polls] == [10, 10, 10, 30]
 
     def test_any_shape(self) -> None:
@@ -266,9 +266,10 @@ class TestSmoother:
             ({"alpha": 0.5}, "alpha must be a finite number above 0 and below 0.5"),
             ({"alpha": float("nan")}, "alpha=nan"),
             ({"estimate": 9}, "can certify nothing at alpha=0.001"),
-            ({"select": 0}, "select=0 must be at least 1"),
-            ({"block": 0}, "block=0 must be at least 1"),
-            ({"seed": -1}, "seed=-1 must not be negative"),
+            ({"select": 0}, "select=0 is outside .*at least 1"),
+            ({"engine": sc.Engine(device="abacus")}, "device 'abacus' cannot be used here"),
+            ({"engine": sc.Engine(runtime="tourch")}, "did you mean 'torch'"),
+            ({"seed": -1}, "seed=-1 is outside .*at least 0"),
             ({"norm": -2.0}, "norm=-2.0 must be"),
             ({"norm": float("nan")}, "norm=nan must be"),
         ],

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from smoothcert.attacks.check import attack
     from smoothcert.certificates import Certificate, Soundness
+    from smoothcert.engine import Engine
     from smoothcert.errors import SmoothcertError
     from smoothcert.estimators.bounds import Bound
     from smoothcert.memory.memory import Memory
@@ -44,6 +45,7 @@ __all__ = [
     "Certificate",
     "DataDependent",
     "DatasetWise",
+    "Engine",
     "HillClimb",
     "Memory",
     "Noise",
@@ -67,6 +69,7 @@ _HOMES = {
     "Certificate": "certificates",
     "DataDependent": "tuners.data_dependent",
     "DatasetWise": "tuners.ucan",
+    "Engine": "engine",
     "HillClimb": "tuners.hill_climb",
     "Memory": "memory",
     "Noise": "noise",

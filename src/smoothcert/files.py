@@ -10,10 +10,10 @@ import threading
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -55,6 +55,8 @@ def cache_folder() -> Path:
 
 def keep_arrays(path: Path, arrays: Mapping[str, ArrayLike]) -> None:
     """Write arrays to a file of a cache, whole or not at all; a cache that cannot be written is done without."""
+    import numpy as np
+
     content = io.BytesIO()
     np.savez(content, **{name: np.asarray(array) for name, array in arrays.items()})  # type: ignore[arg-type]
     packed = content.getvalue()
@@ -82,6 +84,8 @@ def kept_arrays(path: Path) -> dict[str, NDArray[Any]] | None:
     if _digest(path, packed) != digest:
         warnings.warn(f"{path} is damaged or was renamed; what it held is computed again and replaced", stacklevel=2)
         return None
+    import numpy as np
+
     with np.load(io.BytesIO(packed), allow_pickle=False) as stored:
         return {name: stored[name] for name in stored.files}
 

@@ -325,7 +325,7 @@ def _take_object(walk: _Walk, value: Any, path: str) -> None:
     except Exception:
         raise SettingError(
             f"{path} is a {name_of(type(value))}, which cannot be known by its value, so a run with it could be continued "
-            "with another unnoticed; give a name of your own for the whole: identity='…' (--identity), "
+            "with another unnoticed; give a name of your own for the whole: identity='…' (--set model.identity=…), "
             "and a new one whenever it changes"
         ) from None
     kind: Any = type(value)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from smoothcert.maths import IntArray
 
 ALL_VOTES = "all votes"
+IN_RUN = "run"  # a memory that is kept in the run directory
 
 
 @dataclass(frozen=True)
@@ -40,3 +41,40 @@ class Plan(Checked):
         from smoothcert.maths.sequential import looks  # a plan is read where scipy is not needed
 
         return looks(self.trials, first=min(100, self.trials), multiple=self.block)
+
+
+@dataclass(frozen=True)
+class Voting(Plan):
+    """A plan, and what else is asked about the votes; Smoother has a keyword for each."""
+
+    norm: float = setting(2.0, "The norm of the radii: 1, 2, inf or any p above 0; radii of two norms do not compare.")
+    method: str = setting(
+        "fixed",
+        "Who chooses the noise, with parameters such as ancer:steps=60,kappa=1.5: fixed; per input data_dependent (one "
+        "factor), ancer (every coordinate), hill_climb (UniCR's I-OPT) or reuse:run=RUN; pattern, dataset or per_input "
+        "(UCAN); `smoothcert list methods` tells more.",
+        changes="method",
+        metavar="NAME[:KEY=VALUE,…]",
+    )
+    memory: str | None = setting(
+        None,
+        "Settle certificates by a memory, so that per-input noise holds for the deployed classifier. Alone: kept in the "
+        "run directory; or a file that runs of one classifier share.",
+        changes="method",
+        metavar="FILE",
+        alone=IN_RUN,
+    )
+    select: int = setting(
+        100, "Votes to choose the class; with few of them a wrong class is chosen more often.", least=1
+    )
+    seed: int = setting(0, "Seed of all draws; with another one part of a small difference is chance.", least=0)
+    check: bool = setting(
+        True,
+        "Probe the model for being one fixed function of its row; without it certificates are labelled estimate.",
+        changes="nothing",
+    )
+    own_randomness: bool = setting(
+        False,
+        "The model draws numbers of its own, independent per row and call: a run cannot be repeated.",
+        flag=None,
+    )

@@ -9,7 +9,7 @@ import warnings
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
@@ -24,6 +24,7 @@ from smoothcert.errors import ModelError
 from smoothcert.maths import IntArray
 from smoothcert.models.adapters import Classifier, unfixed
 from smoothcert.noise import Noise
+from smoothcert.runtimes import Runtime
 from smoothcert.seeds import Stage, draws_for
 from smoothcert.votes import Votes
 
@@ -176,13 +177,13 @@ class Pollster:
     """
 
     classifier: Classifier
+    runtime: Runtime
+    classify: Callable[[Tensor], Tensor]  # from copies to the classifier's logits, as the runtime computes them
     seed: int
     block: int
     device: torch.device
     workers: int
     shared_noise: bool = False  # every input gets the same draws: faster, each certificate valid, not independent
-    channels_last: bool = False
-    autocast: torch.dtype | None = None
     _drawn: OrderedDict[tuple[object, ...], tuple[Tensor, Tensor, Tensor]] = field(default_factory=OrderedDict)
     _drawing: threading.Lock = field(default_factory=threading.Lock)
 
@@ -202,14 +203,6 @@ class Pollster:
     def vote(self, count: Count, number: int) -> IntArray:
         """The tally of one block."""
         return count.tally(number, self.classify(self.copies(count, number))[: count.rows(number)])
-
-    def classify(self, copies: Tensor) -> Tensor:
-        """The base classifier's logits, in the memory layout and precision that are voted with."""
-        if self.channels_last and copies.ndim == 4:
-            copies = copies.contiguous(memory_format=torch.channels_last)
-        with self._precision():
-            logits: Tensor = self.classifier(copies)
-        return logits
 
     @contextmanager
     def pool(self) -> Iterator[ThreadPoolExecutor]:
@@ -241,9 +234,6 @@ class Pollster:
     def _fresh(self, count: Count, number: int, index: int) -> Tensor:
         draws = draws_for(self.seed, index, count.stage, number, dtype=count.noise.sampling_dtype, device=self.device)
         return count.noise.draw(self.block, count.shape, draws)
-
-    def _precision(self) -> AbstractContextManager[object]:
-        return nullcontext() if self.autocast is None else torch.autocast(self.device.type, dtype=self.autocast)
 
 
 class Race:

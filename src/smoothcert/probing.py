@@ -30,8 +30,8 @@ FAR = 8.0  # times the input and its noise: what replaces rows, so that batch st
 CHANCE = 1e-6  # of a sound random classifier to fail one of its tests
 
 ADVICE = (
-    "Certificates hold for a fixed function of the row only: repair the model (give workers=1 if it cannot be called by "
-    "several threads at once), or give check=False (--no-check) for certificates that are labelled estimate"
+    "Certificates hold for a fixed function of the row only: repair the model (give workers=1 if several threads must not call it at "
+    "once), or give check=False (--no-check) for certificates that are labelled estimate"
 )
 
 
@@ -51,8 +51,8 @@ class Check:
 
 TWICE = Check(
     "asked twice about the same block",
-    "dropout or another random layer in train mode (own_randomness=True, --own-randomness, if it is meant and every row "
-    "draws its own), or state that changes from call to call",
+    "dropout or another random layer in train mode (own_randomness=True, --set votes.own_randomness=true, if it is meant and "
+    "every row draws its own), or state that changes from call to call",
 )
 ORDER = Check(
     "asked with the rows in another order",
@@ -187,9 +187,9 @@ class Probe:
     def _allowed(self) -> tuple[float, float]:
         """How far rounding may move a logit, and one step of the coarsest format in use, in units of a logit's size."""
         model = self.pollster.classifier
-        formats = {torch.float32, self.first.dtype, self.pollster.autocast}
+        formats = {torch.float32, self.first.dtype, self.pollster.runtime.dtype}
         formats |= {value.dtype for value in chain(model.parameters(), model.buffers())}
-        step = max(torch.finfo(kind).eps for kind in formats if kind is not None and kind.is_floating_point)
+        step = max(torch.finfo(kind).eps for kind in formats if kind.is_floating_point)
         return max(ROUNDING, STEPS * step), step
 
     @contextmanager

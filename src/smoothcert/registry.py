@@ -173,7 +173,7 @@ def written(value: object) -> str:
     """
     if isinstance(value, list | tuple):
         return ",".join(map(written, value))
-    if isinstance(value, bool):
+    if value is None or isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
         short = f"{value:g}"
@@ -273,6 +273,7 @@ def read_value(where: str, name: str, text: str, kind: Any) -> Any:
     if text == "none" and type(None) in kinds:
         return None
     if get_origin(kind) is tuple:
+        text = "" if text == "none" else text
         return tuple(read_value(where, name, part.strip(), get_args(kind)[0]) for part in text.split(",") if part)
     number = next((each for each in (float, int, bool) if each in kinds), None)
     if number is None:

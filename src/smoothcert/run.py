@@ -55,7 +55,7 @@ def describe(smoother: Smoother, dataset: Dataset) -> Facts:
         "norm": str(smoother.norm),
         "select": smoother.select,
         **json.loads(json.dumps(asdict(smoother.plan))),
-        "shared_noise": smoother.pollster.shared_noise,
+        "shared_noise": smoother.engine.shared_noise,
         "check": smoother.check,
         "smoothcert": smoothcert.__version__,
         "torch": torch.__version__,
@@ -138,12 +138,12 @@ def check_classes(smoother: Smoother, dataset: Dataset, indices: Sequence[int]) 
     if largest >= classes:
         raise ModelError(
             f"the network has {classes} classes, 0 to {classes - 1}, and {dataset.name!r} has an input of class {largest}; give "
-            "data that is numbered as the network's classes are (for a folder: --classes)"
+            "data that is numbered as the network's classes are (for a folder: classes=…)"
         )
     if classes != dataset.classes:
         warnings.warn(
             f"the network has {classes} classes and {dataset.name!r} {dataset.classes}; unless these are numbered as the network's "
-            "are, every accuracy is wrong: a folder's are numbered by --classes",
+            "are, every accuracy is wrong: a folder's are numbered by classes=…",
             stacklevel=3,
         )
 

@@ -18,24 +18,26 @@ from torch import Tensor, nn
 from smoothcert.certificates import Ballot, Certificate, Soundness, conclude, weakest
 from smoothcert.data.base import Dataset
 from smoothcert.echo import NUMBER, VOTES, References, beside, mixed
-from smoothcert.errors import InputError, SettingError, look_up
-from smoothcert.estimators import Estimator, Judge, Plan, estimator_named, estimator_of
+from smoothcert.engine import Engine, device_named
+from smoothcert.errors import InputError, SettingError
+from smoothcert.estimators import Estimator, Judge, estimator_named, estimator_of
 from smoothcert.estimators.bounds import Bound, leads, random_answers
 from smoothcert.identity import described, identity
 from smoothcert.maths import FloatArray, IntArray
 from smoothcert.memory.memory import Memory
 from smoothcert.models.adapters import as_classifier
 from smoothcert.noise import Noise
+from smoothcert.plan import Plan, Voting
 from smoothcert.polling import Count, Errand, Job, Mixed, Pollster, default_block, make_fixed
 from smoothcert.probing import Probe, RandomProbe
 from smoothcert.radius import RadiusTarget, check_norm, proved_radius
 from smoothcert.records.record import Parameter
 from smoothcert.registry import Plugin
+from smoothcert.runtimes import runtime_named
+from smoothcert.sections import facts
 from smoothcert.seeds import Stage, draws_for
 from smoothcert.votes import Votes
 
-# Another precision is another base classifier, so it is part of the run.
-PRECISIONS: dict[str, torch.dtype | None] = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
 FIRST_INPUTS = 10  # as many selections are looked at before the budget of a batch is spent
 
 
@@ -94,12 +96,9 @@ class Smoother(nn.Module):
 
     estimator: sequential (stops when the radii, or the radius within its tolerance, are decided), fixed (all the votes),
     group_sequential, union, betting or randomized, with parameters ("sequential:rivals=runner_up" bounds the strongest rival
-    too), or an Estimator. shared_noise: all inputs see the same draws; each certificate is as sure, but they are no longer independent.
-    workers: blocks in flight at once, on the CPU each on one thread, by default as many as torch has threads; give 1 for a
-    callable that must not be called twice at once. No number depends on it. block: noisy copies per call of the network, by
-    default 200, and fewer for large inputs (10 at 3 × 224 × 224). memory: keeps what was promised, for noise that is chosen
-    per input; it then belongs to this classifier. identity: your own name for a classifier that cannot be known by its
-    value; a new one is due whenever it changes.
+    too), or an Estimator. engine: how votes are cast, such as Engine(workers=1) for a callable that must not be called twice
+    at once. memory: keeps what was promised, for noise that is chosen per input; it then belongs to this classifier.
+    identity: your own name for a classifier that cannot be known by its value; a new one is due whenever it changes.
 
     check: before its first vote on inputs of a shape the model is probed for being one fixed function of its row, and after
     every call of certify asked again; it is refused with NotFixed if it is not. The probe is a test, not a proof: a model
@@ -117,69 +116,48 @@ class Smoother(nn.Module):
         self,
         model: Callable[[Tensor], Any],
         noise: Noise,
-        norm: float = 2,
+        norm: float = Voting.norm,
         *,
-        select: int = 100,
-        estimate: int = Plan.trials,
-        alpha: float = Plan.alpha,
-        estimator: str | Estimator = Plan.estimator,
-        radii: Sequence[float] = (),
-        seed: int = 0,
-        block: int | None = None,
+        select: int = Voting.select,
+        estimate: int = Voting.trials,
+        alpha: float = Voting.alpha,
+        estimator: str | Estimator = Voting.estimator,
+        radii: Sequence[float] = Voting.radii,
+        seed: int = Voting.seed,
         tuner: Tuner | None = None,
         memory: Memory | None = None,
-        device: torch.device | str = "cpu",
-        workers: int | None = None,
-        shared_noise: bool = False,
-        channels_last: bool = False,
-        precision: str = "float32",
-        compiled: bool = False,
+        engine: Engine | None = None,
         forward_draws: int = 16,
         identity: str | None = None,
-        check: bool = True,
-        own_randomness: bool = False,
+        check: bool = Voting.check,
+        own_randomness: bool = Voting.own_randomness,
     ) -> None:
         super().__init__()
         check_norm(norm)
-        counts = {
-            "select": select,
-            "block": 1 if block is None else block,
-            "forward_draws": forward_draws,
-            "workers": 1 if workers is None else workers,
-        }
-        for name, value in counts.items():
-            if value < 1:
-                raise SettingError(f"{name}={value} must be at least 1")
-        if seed < 0:
-            raise SettingError(f"seed={seed} must not be negative")
-        # Without a block the first input decides; see suit.
-        self.block = block
+        Voting(select=select, seed=seed)  # refuses what they may not be
+        if forward_draws < 1:
+            raise SettingError(f"forward_draws={forward_draws} must be at least 1")
         spec = str(estimator_named(estimator))
-        self.plan = Plan(spec, estimate, alpha, tuple(sorted(radii)), block or Plan.block)
+        self.engine = engine = engine or Engine()
+        # Without a block the first input decides; see suit.
+        self.plan = Plan(spec, estimate, alpha, tuple(sorted(radii)), engine.block or Plan.block)
         self.estimator = estimator_of(self.plan)
         if self.estimator.bounds_rivals:
             proved_radius(noise.law, norm, 1, Bound(0.9, alpha, 1, 0.05))  # refuses a law without such a theorem
         self.model, self.noise, self.norm = as_classifier(model), noise, float(norm)
         self.select, self.seed, self.tuner = select, seed, tuner or FixedNoise()
-        self.device, self.forward_draws, self.given_identity = torch.device(device), forward_draws, identity
+        self.device, self.forward_draws, self.given_identity = device_named(engine.device), forward_draws, identity
         self.to(self.device)
-        own = torch.get_num_threads() if self.device.type == "cpu" else 1
-        self.precision, self.compiled = precision, compiled
-        if precision == "float16" and self.device.type == "cpu":
-            warnings.warn(
-                "float16 is for GPUs: on a CPU a network takes about six times as long with it as with float32; "
-                "use float32, or bfloat16 where the CPU has it",
-                stacklevel=2,
-            )
+        self.runtime = runtime_named(engine.runtime)
         self.pollster = Pollster(
-            torch.compile(self.model) if compiled else self.model,  # type: ignore[arg-type]
+            self.model,
+            self.runtime,
+            self.runtime.load(self.model, self.device),
             seed=seed,
             block=self.plan.block,
             device=self.device,
-            workers=workers or own,
-            shared_noise=shared_noise,
-            channels_last=channels_last,
-            autocast=look_up("precision", precision, PRECISIONS),
+            workers=engine.workers or (torch.get_num_threads() if self.device.type == "cpu" else 1),
+            shared_noise=engine.shared_noise,
         )
         self.check, self.own_randomness = check, own_randomness
         self.probes: dict[tuple[int, ...], Probe] = {}  # by the shape of one input
@@ -190,7 +168,7 @@ class Smoother(nn.Module):
 
     def suit(self, shape: Sequence[int]) -> None:
         """Fit the block size to inputs of this shape, unless one was given: the memory of a call follows it."""
-        block = default_block(tuple(shape)) if self.block is None else self.block
+        block = self.engine.block or default_block(tuple(shape))
         if block != self.plan.block:
             self.plan, self.pollster = replace(self.plan, block=block), replace(self.pollster, block=block)
 
@@ -198,6 +176,7 @@ class Smoother(nn.Module):
     def identity(self) -> dict[str, Any]:
         """All that the deployed classifier depends on, its inputs and the votes aside."""
         return {
+            **facts(self.runtime),
             "model": identity(self.model.model, self.given_identity),
             "law": described(self.noise.law),
             "scale": _parameter_fact(self.noise.scale),
@@ -205,9 +184,7 @@ class Smoother(nn.Module):
             "domain": self.noise.domain,
             "tuner": described(self.tuner),
             "seed": self.seed,
-            "channels_last": self.pollster.channels_last,
-            "dtype": self.precision,
-            "compiled": self.compiled,
+            "runtime": described(self.runtime),
             "device": self.device.type,
             "own_randomness": self.own_randomness,
         }

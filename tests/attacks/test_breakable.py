@@ -53,7 +53,7 @@ def test_radii_inflated_by_a_tenth_are_found(law: str, norm: float, plain: bool)
     reach = torch.linalg.vector_norm(noise.scale * weight, ord={1: math.inf, 2: 2}.get(norm, 1))
     wanted = torch.linspace(1.4, 2.2, number) * (1.0 if norm != math.inf else dim**-0.5) * reach
     x = (x + ((wanted - x @ weight) / (weight @ weight))[:, None] * weight).float()
-    smoother = sc.Smoother(model, noise, norm, estimator="fixed", estimate=50_000, block=1_000)
+    smoother = sc.Smoother(model, noise, norm, estimator="fixed", estimate=50_000, engine=sc.Engine(block=1_000))
     certificates = smoother.certify(x)
     assert all(certificate.label == 1 for certificate in certificates)
     hard = {"attacks": ["projected_gradient"], "votes": 50_000, "budget": 1_500}

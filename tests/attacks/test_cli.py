@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from smoothcert.attacks.check import Effort
 from smoothcert.attacks.over_run import attack_run
 from smoothcert.cli import app
-from smoothcert.cli.build import dataset_of, settings_of_run, smoother_of
+from smoothcert.cli.build import certified_with
+from smoothcert.cli.flags import Given
 from smoothcert.errors import SmoothcertError
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
 from smoothcert.store import RESULTS
@@ -69,9 +70,8 @@ def bodies(run: Path) -> dict[tuple[float, int], str]:
 
 
 def test_a_stopped_attack_gives_the_same_findings(run: Path, template: Path, tmp_path: Path) -> None:
-    settings = settings_of_run(run, {})
-    dataset = dataset_of(settings.data)
-    smoother, effort = smoother_of(settings, dataset), Effort(("random",), 200, 1_000)
+    smoother, dataset = certified_with(run, Given())
+    effort = Effort(("random",), 200, 1_000)
 
     def stop(done: int, total: int) -> None:
         raise KeyboardInterrupt

@@ -139,7 +139,11 @@ def test_the_allowance_under_shared_noise_holds_for_any_dependence() -> None:
 @pytest.mark.parametrize("shared", [False, True])
 def test_the_finding_knows_whether_noise_was_shared(shared: bool) -> None:
     smoother = sc.Smoother(
-        HalfSpace(torch.ones(1)), sc.Noise("gaussian", 1.0), estimator="fixed", estimate=1_000, shared_noise=shared
+        HalfSpace(torch.ones(1)),
+        sc.Noise("gaussian", 1.0),
+        estimator="fixed",
+        estimate=1_000,
+        engine=sc.Engine(shared_noise=shared),
     )
     x = torch.tensor([[0.5], [0.7]])
     found = attack(smoother.certify(x), smoother, x, attacks=["random"], budget=100, votes=1_000)
@@ -153,8 +157,11 @@ def test_the_run_says_whether_its_noise_was_shared(tmp_path: Path) -> None:
     """Also where the classifier that attacks it would not share."""
     rows = ArrayDataset("rows", np.array([[0.5], [0.7]], dtype=np.float32), [1, 1])
     model = nn.Linear(1, 2).eval()
-    settings = {"estimator": "fixed", "estimate": 1_000, "workers": 1}
-    plain, sharing = (sc.Smoother(model, sc.Noise("gaussian", 1.0), shared_noise=each, **settings) for each in (0, 1))
+    settings = {"estimator": "fixed", "estimate": 1_000}
+    plain, sharing = (
+        sc.Smoother(model, sc.Noise("gaussian", 1.0), engine=sc.Engine(workers=1, shared_noise=each), **settings)
+        for each in (False, True)
+    )
     for smoother, name in ((plain, "own"), (sharing, "shared")):
         sc.certify_all(smoother, rows, tmp_path / name)
         found = attack_run(plain, rows, tmp_path / name, Effort(("random",), 100, 1_000))
@@ -186,7 +193,9 @@ def test_small_blocks_name_the_rival_as_well_as_large_ones() -> None:
         cuts = torch.tensor([-9.0, -1.0, -0.75, -0.5, -0.25, -0.2, -0.15, -0.1, -0.05])
         return torch.nn.functional.one_hot(torch.bucketize(score, cuts), 10).float()
 
-    smoother = sc.Smoother(model, sc.Noise("gaussian", 1.0), estimator="fixed", estimate=1_000, block=1)
+    smoother = sc.Smoother(
+        model, sc.Noise("gaussian", 1.0), estimator="fixed", estimate=1_000, engine=sc.Engine(block=1)
+    )
     region = sc.Region(np.array([1.0]), np.array(1.0), 3.0, 2.0)
     certificate = sc.Certificate(9, sc.Bound(0.9, 0.001, 1000), region, sc.Soundness.GLOBAL)
     for index in range(8):

@@ -39,7 +39,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_images_come_by_class_then_by_name(root: Path) -> None:
-    for name in (str(root), f"folder:{root}"):
+    for name in (str(root), f"folder:path={root}"):
         data = load(name)
         assert (data.name, len(data), data.shape, data.classes, data.grid) == ("pets", 3, (3, 4, 6), 2, 1 / 255)
         assert data.truths([2, 1, 0]) == [1, 0, 0]
@@ -148,7 +148,7 @@ def test_sixteen_bits_are_refused(tmp_path: Path) -> None:
 
 def test_folders_without_images_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="there is no folder"):
-        load(f"folder:{tmp_path / 'nothing'}")
+        load(f"folder:path={tmp_path / 'nothing'}")
     with pytest.raises(DataError, match="has 0 class folders but no image in them, and none of its own"):
         ImageFolder(tmp_path)
     (tmp_path / "a").mkdir()
@@ -232,7 +232,7 @@ def test_a_flat_folder_has_no_truths_unless_a_file_gives_them(root: Path, tmp_pa
 
 def test_one_image_is_a_data_set(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(root / "cat")
-    for name in ("a.png", str(root / "cat" / "a.png"), "folder:a.png"):
+    for name in ("a.png", str(root / "cat" / "a.png"), "folder:path=a.png"):
         data = load(name)
         assert (data.name, len(data), data.classes, data.truths([0])) == ("a.png", 1, None, [None])
         assert np.array_equal(np.rint(data.inputs([0])[0] * 255), pixels_of(2).transpose(2, 0, 1))
@@ -246,6 +246,7 @@ def test_images_beside_class_folders_are_refused(root: Path) -> None:
 
 def test_a_crop_is_the_centre_of_what_was_resized(root: Path) -> None:
     whole, cut = load(str(root), size=8), load(str(root), size=8, crop=4)
+    assert load(f"folder:path={root},size=8,crop=4").fingerprint() == cut.fingerprint()
     assert cut.shape == (3, 4, 4)
     assert np.array_equal(cut.inputs([0, 1, 2]), whole.inputs([0, 1, 2])[:, :, 2:6, 2:6])
     assert len({whole.fingerprint(), cut.fingerprint(), load(str(root), size=4).fingerprint()}) == 3

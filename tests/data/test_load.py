@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 from smoothcert.data import DATASETS, data_root, load
+from smoothcert.data.sources import Stored
 from smoothcert.errors import DataError, SettingError, UnknownName
+
+STORED = [name for name, kind in DATASETS.items() if issubclass(kind, Stored)]
 
 
 @pytest.mark.parametrize(("split", "per_class"), [("train", 400), ("test", 100)])
@@ -30,22 +33,34 @@ def test_digits_never_change() -> None:
     assert train.fingerprint() == "86a96f6b2350ab9f0f16afbbd54b4702fb874433a120e0c3832979f6098938b2"
 
 
-@pytest.mark.parametrize("name", DATASETS)
+@pytest.mark.parametrize("name", ["digits", *STORED])
 def test_every_loader_knows_its_splits(name: str, tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match="unknown split 'validation'; known: train, test"):
         load(name, root=tmp_path, split="validation")
-    with pytest.raises(UnknownName, match="unknown split"):
-        DATASETS[name](tmp_path, "validation", False, None)
+    with pytest.raises(SettingError, match="split=validation is outside .* one of train, test"):
+        load(f"{name}:split=validation")
 
 
-@pytest.mark.parametrize("name", [name for name in DATASETS if name != "digits"])
+def test_parameters_after_a_name_win_over_keywords(tmp_path: Path) -> None:
+    assert len(load("digits:split=train", split="test")) == len(load("digits", split="train")) == 4000
+    with pytest.raises(DataError, match="/here/"):
+        load(f"mnist:root={tmp_path / 'here'},download=false", root=tmp_path / "there", download=True)
+    with pytest.raises(SettingError, match="'size=3' is no parameter of it; it has split: digits:split=none"):
+        load("digits:size=3")
+    for name, kind in DATASETS.items():
+        assert kind.name == name
+
+
+@pytest.mark.parametrize("name", STORED)
 def test_every_other_set_says_when_it_is_missing(name: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=f"data set '{name}' is not complete.*download=True.*SMOOTHCERT_DATA"):
         load(name, root=tmp_path)
 
 
 def test_an_unknown_name_says_what_was_meant() -> None:
-    with pytest.raises(UnknownName, match=r"did you mean 'mnist'\? known: digits, .*FILE\.npz, folder:PATH"):
+    with pytest.raises(
+        UnknownName, match=r"did you mean 'mnist'\? known: digits, mnist, fashion_mnist, cifar10, folder, npz"
+    ):
         load("mnits")
 
 

@@ -1,6 +1,7 @@
 """Estimators as the smoother uses them: what they claim after stopping, when they stop, and what they refuse."""
 
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -176,14 +177,18 @@ def model() -> nn.Module:
 class TestEngine:
     """The same table whatever the workers, and votes only for those still undecided."""
 
-    def certify(self, model: nn.Module, **settings: object) -> list[tuple[object, ...]]:
+    def certify(
+        self, model: nn.Module, radii: tuple[float, ...] = (), estimator: str = "sequential", **engine: Any
+    ) -> list[tuple[object, ...]]:
         x = torch.randn(13, 6, generator=torch.Generator().manual_seed(0))
         noise = sc.Noise.isotropic("gaussian", 0.5)
-        smoother = sc.Smoother(model, noise, **{"estimate": 4_000, "block": 100, **settings})  # type: ignore[arg-type]
+        smoother = sc.Smoother(
+            model, noise, estimate=4_000, estimator=estimator, radii=radii, engine=sc.Engine(100, **engine)
+        )
         return [(c.label, c.radius, c.bound.trials, c.bound.lower) for c in smoother.certify(x)]
 
     @pytest.mark.parametrize("settings", [{}, {"radii": (0.2,)}, {"radii": (0.1, 0.3)}, {"shared_noise": True}])
-    def test_the_number_of_workers_changes_nothing(self, model: nn.Module, settings: dict[str, object]) -> None:
+    def test_the_number_of_workers_changes_nothing(self, model: nn.Module, settings: dict[str, Any]) -> None:
         one, three = (self.certify(model, workers=workers, **settings) for workers in (1, 3))
         assert one == three
 
@@ -196,7 +201,11 @@ class TestEngine:
     def test_shared_noise_is_shared_and_said(self, model: nn.Module) -> None:
         x = torch.zeros(3, 6)
         smoother = sc.Smoother(
-            model, sc.Noise.isotropic("gaussian", 0.5), estimator="fixed", estimate=1_000, shared_noise=True
+            model,
+            sc.Noise.isotropic("gaussian", 0.5),
+            estimator="fixed",
+            estimate=1_000,
+            engine=sc.Engine(shared_noise=True),
         )
         lowers = {certificate.bound.lower for certificate in smoother.certify(x)}
         assert len(lowers) == 1
@@ -217,7 +226,9 @@ class TestEngine:
 
         monkeypatch.setattr(Pollster, "_fresh", counted)
         noise = sc.Noise.isotropic("gaussian", 0.5)
-        smoother = sc.Smoother(slow, noise, estimator="fixed", estimate=1_000, shared_noise=True, workers=1)
+        smoother = sc.Smoother(
+            slow, noise, estimator="fixed", estimate=1_000, engine=sc.Engine(shared_noise=True, workers=1)
+        )
         smoother.certify(torch.full((160, 6), 0.3))
         assert len(drawn) < 100, f"{len(drawn)} draws"
 
@@ -241,11 +252,11 @@ class TestEngine:
         assert torch.get_num_threads() == before
 
     def test_other_precisions_are_other_classifiers_and_run(self, model: nn.Module) -> None:
-        assert len(self.certify(model, precision="bfloat16")) == 13
+        assert len(self.certify(model, runtime="torch:precision=bfloat16")) == 13
         with pytest.warns(UserWarning, match="on a CPU a network takes about six times as long"):
-            sc.Smoother(model, sc.Noise.isotropic("gaussian", 0.5), precision="float16")
-        with pytest.raises(SettingError, match="unknown precision"):
-            self.certify(model, precision="float8")
+            sc.Smoother(model, sc.Noise.isotropic("gaussian", 0.5), engine=sc.Engine(runtime="torch:precision=float16"))
+        with pytest.raises(SettingError, match="precision=float8 is outside .* float32, bfloat16, float16"):
+            self.certify(model, runtime="torch:precision=float8")
 
     def test_channels_last(self) -> None:
         seen = set()
@@ -256,16 +267,24 @@ class TestEngine:
                 return batch.mean((2, 3))
 
         noise = sc.Noise.isotropic("gaussian", 0.5)
-        sc.Smoother(Watch().eval(), noise, estimate=500, channels_last=True).certify(torch.zeros(1, 3, 8, 8))
+        sc.Smoother(Watch().eval(), noise, estimate=500, engine=sc.Engine(runtime="torch:channels_last=true")).certify(
+            torch.zeros(1, 3, 8, 8)
+        )
         assert seen == {True}
 
     def test_shared_draws_are_never_those_of_another_law_or_shape(self, model: nn.Module) -> None:
         smoother = sc.Smoother(
-            model, sc.Noise.isotropic("gaussian", 0.5), estimator="fixed", estimate=1_000, shared_noise=True
+            model,
+            sc.Noise.isotropic("gaussian", 0.5),
+            estimator="fixed",
+            estimate=1_000,
+            engine=sc.Engine(shared_noise=True),
         )
         smoother.certify(torch.zeros(1, 6))
         smoother.noise = sc.Noise.isotropic("laplace", 0.5)
-        fresh = sc.Smoother(model, smoother.noise, estimator="fixed", estimate=1_000, shared_noise=True)
+        fresh = sc.Smoother(
+            model, smoother.noise, estimator="fixed", estimate=1_000, engine=sc.Engine(shared_noise=True)
+        )
         [reused], [anew] = smoother.certify(torch.zeros(1, 6)), fresh.certify(torch.zeros(1, 6))
         assert reused.bound.lower == anew.bound.lower
 

@@ -12,8 +12,10 @@ from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 from smoothcert.cli import app
-from smoothcert.cli.build import dataset_of, settings_of_run, smoother_of
+from smoothcert.cli.build import certified_with
+from smoothcert.cli.flags import Given
 from smoothcert.data.base import ArrayDataset
+from smoothcert.engine import Engine
 from smoothcert.explore.explorer import Explorer
 from smoothcert.explore.server import Server
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
@@ -44,7 +46,11 @@ def leaking() -> tuple[Smoother, ArrayDataset]:
     x = np.zeros((2, 6), dtype=np.float32)
     x[0, 0], x[1, 1] = 0.05, 100.0
     smoother = Smoother(
-        HalfSpace(torch.eye(6)[0]), Noise("gaussian", 1.0), estimate=1_000, block=500, tuner=LocLeak(), workers=1
+        HalfSpace(torch.eye(6)[0]),
+        Noise("gaussian", 1.0),
+        estimate=1_000,
+        engine=Engine(block=500, workers=1),
+        tuner=LocLeak(),
     )
     return smoother, ArrayDataset("leak", x, np.array([1, 0]))
 
@@ -72,9 +78,7 @@ def served(explorer: Explorer) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def explorer(run: Path) -> Iterator[Explorer]:
-    settings = settings_of_run(run, {})
-    dataset = dataset_of(settings.data)
-    made = Explorer(smoother_of(settings, dataset), dataset, run)
+    made = Explorer(*certified_with(run, Given()), run)
     yield made
     made.close()
 

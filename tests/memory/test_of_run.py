@@ -68,7 +68,7 @@ LEAKS = {"loc": (Sign, LeakyLoc), "scale": (Outside, LeakyScale)}
 def leaky(leak: str = "loc", **settings: object) -> sc.Smoother:
     model, tuner = LEAKS[leak]
     noise = sc.Noise("gaussian", settings.pop("scale", 1.0))  # type: ignore[arg-type]
-    plan = {"estimator": "fixed", "estimate": 2_000, "workers": 1, "tuner": tuner()}
+    plan = {"estimator": "fixed", "estimate": 2_000, "engine": sc.Engine(workers=1), "tuner": tuner()}
     return sc.Smoother(model().eval(), noise, **{**plan, **settings})  # type: ignore[arg-type]
 
 
@@ -248,14 +248,16 @@ def test_predict_keeps_promises_without_the_model() -> None:
 
 def test_an_undecided_prediction_is_no_promise() -> None:
     memory = sc.Memory()
-    undecided = sc.Smoother(Sign().eval(), sc.Noise("gaussian", 1.0), memory=memory, workers=1)
+    undecided = sc.Smoother(Sign().eval(), sc.Noise("gaussian", 1.0), memory=memory, engine=sc.Engine(workers=1))
     assert undecided.predict(torch.tensor([[0.0]])) == [None]
     assert len(memory) == 0
 
 
 def test_a_settled_run_is_one_line_of_a_report(tmp_path: Path) -> None:
     """Abstentions count in it: fixed noise with a memory, and per-input noise that abstains at zero."""
-    smoother = sc.Smoother(Sign().eval(), sc.Noise("gaussian", 1.0), estimator="fixed", estimate=2_000, workers=1)
+    smoother = sc.Smoother(
+        Sign().eval(), sc.Noise("gaussian", 1.0), estimator="fixed", estimate=2_000, engine=sc.Engine(workers=1)
+    )
     data = rows(1.0, 0.0, -1.0)
     sc.certify_all(smoother, data, tmp_path / "fixed", memory=tmp_path / "fixed")
     sc.certify_all(leaky(), data, tmp_path / "leaky", memory=tmp_path / "leaky")
@@ -288,7 +290,7 @@ def test_a_memory_takes_an_input_as_certify_does(grid: float | None, tmp_path: P
     """float32 has no 1/255, and no 0.1: the promise at an input is kept for it in either precision, and from the file."""
     pixels = np.arange(1, 255, 23)[:, None] / 255
     smoother = sc.Smoother(
-        Sign().eval(), sc.Noise("gaussian", 0.01, grid=grid), tuner=sc.DataDependent(), workers=1,
+        Sign().eval(), sc.Noise("gaussian", 0.01, grid=grid), tuner=sc.DataDependent(), engine=sc.Engine(workers=1),
         memory=sc.Memory.open(tmp_path / "memory.sqlite"), estimate=1_000,
     )  # fmt: skip
     assert smoother.memory is not None

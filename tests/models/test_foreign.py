@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from smoothcert.engine import Engine
 from smoothcert.errors import MissingExtra, ModelError, WeightsError
 from smoothcert.identity import identity
 from smoothcert.models import load_model, save_weights, small_cnn
@@ -36,7 +37,9 @@ def same(model: nn.Module, expected: torch.Tensor, x: torch.Tensor = X) -> bool:
 
 def certifies(model: nn.Module) -> bool:
     """The whole walk, on two workers: the records of a run would be made like this."""
-    smoother = Smoother(model, Noise.isotropic("gaussian", 0.1), estimate=200, block=50, select=20, workers=2)
+    smoother = Smoother(
+        model, Noise.isotropic("gaussian", 0.1), estimate=200, engine=Engine(block=50, workers=2), select=20
+    )
     return len(smoother.certify(X[:2])) == 2
 
 
@@ -214,7 +217,7 @@ class TestTransformers:
         assert same(load_model(path, shape=SHAPE), source(pixel_values=X).logits)
 
     def test_another_size_is_explained(self, folder: tuple[nn.Module, Path]) -> None:
-        with pytest.raises(ModelError, match=r"refuses inputs of shape \(3, 16, 16\).*--size"):
+        with pytest.raises(ModelError, match=r"refuses inputs of shape \(3, 16, 16\).*size=…"):
             load_model(folder[1], shape=(3, 16, 16))
 
     def test_a_folder_without_weights_is_refused(self, folder: tuple[nn.Module, Path]) -> None:

@@ -24,7 +24,7 @@ def leaning(batch: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("scale", [0.7, np.linspace(0.1, 0.4, 6)], ids=["number", "array"])
 def test_a_record_gives_back_the_certificate(grid: float | None, scale: float | np.ndarray, tmp_path: Path) -> None:
     """Against what certify says of the same inputs, on and off the grid."""
-    smoother = sc.Smoother(leaning, sc.Noise("gaussian", scale, grid=grid), estimate=500, workers=1)
+    smoother = sc.Smoother(leaning, sc.Noise("gaussian", scale, grid=grid), estimate=500, engine=sc.Engine(workers=1))
     x = torch.from_numpy((PIXELS / 255).astype(np.float32))
     sc.certify_all(smoother, ArrayDataset("rows", PIXELS), tmp_path / "run")
     abstained = 0

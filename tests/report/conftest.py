@@ -72,7 +72,7 @@ def write_run(tmp_path: Path) -> Callable[..., Path]:
             "select": 100,
             "shared_noise": False,
             "seed": 0,
-            "dtype": "float32",
+            "precision": "float32",
             "tuner": "fixed",
             "model": "m" * 64,
         }

@@ -251,7 +251,7 @@ class TestUnfair:
             ({}, {"select": 10}, "different select (100: a; 10: b)"),
             ({}, {"shared_noise": True}, "different shared noise (false: a; true: b)"),
             ({}, {"seed": 1}, "different seed (0: a; 1: b)"),
-            ({}, {"dtype": "bfloat16"}, "different dtype (float32: a; bfloat16: b)"),
+            ({}, {"precision": "bfloat16"}, "different precision (float32: a; bfloat16: b)"),
             ({}, {"own_randomness": True}, "different own randomness (none: a; true: b)"),
             ({}, {"estimator": "randomized"}, "different estimator (fixed: a; randomized: b)"),
             ({}, {"mystery": 3}, "different mystery (none: a; 3: b): nobody has said"),
@@ -275,7 +275,7 @@ class TestUnfair:
                 "sequential:tolerance=0.1,rivals=rest: b",
             ),
             ({"estimator": "fixed"}, {"estimator": "fixed", "radii": [0.5]}, ""),  # nothing stops them
-            ({}, {"device": "cuda", "torch": "9", "compiled": True, "law": "laplace", "scale": 2.0, "tuner": "t"}, ""),
+            {"device": "cuda", "torch": "9", "runtime": "compiled", "law": "laplace", "scale": 2.0, "tuner": "t"},
         ],
     )
     def test_what_stops_the_votes(

@@ -9,6 +9,7 @@ import math
 import pytest
 import torch
 
+from smoothcert.engine import Engine
 from smoothcert.laws import LAWS, Law
 from smoothcert.noise import Noise
 from smoothcert.seeds import Stage, draws_for
@@ -21,7 +22,9 @@ INPUTS, VOTES, ALLOWED, DIM = 200, 20_000, 2, 12
 
 def ratios(classifier: HalfSpace, noise: Noise, x: torch.Tensor, norm: float) -> torch.Tensor:
     """Certified over true radius, in units of scale; an abstention counts as zero."""
-    smoother = Smoother(classifier, noise, norm=norm, estimator="fixed", estimate=VOTES, block=2_000, seed=3)
+    smoother = Smoother(
+        classifier, noise, norm=norm, estimator="fixed", estimate=VOTES, engine=Engine(block=2_000), seed=3
+    )
     regions = [certificate.region for certificate in smoother.certify(x)]
     certified = torch.tensor([0.0 if region is None else region.radius for region in regions], dtype=torch.float64)
     return certified / classifier.true_radius(x, noise, norm)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from smoothcert.engine import Engine
 from smoothcert.errors import ModelError, NotFixed
 from smoothcert.models import MODELS, load_model
 from smoothcert.models.onnx import _in_train_mode
@@ -319,7 +320,7 @@ OUTSIDERS: dict[str, tuple[Callable[[], Model], str]] = {
 
 
 def smoother(model: Model, **settings: Any) -> Smoother:
-    return Smoother(model, NOISE, **{"estimator": "fixed", "estimate": 1_000, "workers": 1, **settings})
+    return Smoother(model, NOISE, **{"estimator": "fixed", "estimate": 1_000, "engine": Engine(workers=1), **settings})
 
 
 def assert_true(model: Model, **settings: Any) -> None:
@@ -355,13 +356,13 @@ LOOKING.remove("a few small margins, by the batch")  # too few to be met in a sm
 @pytest.mark.parametrize("block", [7, 50])
 def test_what_looks_at_its_batch_is_seen_in_small_blocks_too(name: str, block: int) -> None:
     with pytest.raises(NotFixed):
-        smoother(OUTSIDERS[name][0](), block=block).certify(X)
+        smoother(OUTSIDERS[name][0](), engine=Engine(block=block, workers=1)).certify(X)
 
 
 def test_a_model_that_threads_share_is_refused_where_it_would_be_shared() -> None:
     with pytest.raises(NotFixed, match="workers=1"):
-        smoother(shared_by_threads(), workers=2, select=200, estimate=200).certify(X)
-    smoother(shared_by_threads(), workers=1, select=200, estimate=200).certify(X)
+        smoother(shared_by_threads(), engine=Engine(workers=2), select=200, estimate=200).certify(X)
+    smoother(shared_by_threads(), select=200, estimate=200).certify(X)
 
 
 def test_a_view_of_its_batch_is_an_honest_answer() -> None:
@@ -443,10 +444,11 @@ class TestOnnx:
 class TestHonestNetworks:
     """No built-in architecture is refused, with random weights, in any block, layout or precision."""
 
-    def probed(self, name: str, shape: tuple[int, ...], seed: int, **settings: Any) -> float:
+    def probed(self, name: str, shape: tuple[int, ...], seed: int, block: int, runtime: str = "torch") -> float:
         torch.manual_seed(seed)
         x = torch.rand(2, *shape)
-        smoothed = Smoother(MODELS[name](shape, 10).eval(), Noise("gaussian", 0.5), seed=seed, workers=1, **settings)
+        engine = Engine(block, workers=1, runtime=runtime)
+        smoothed = Smoother(MODELS[name](shape, 10).eval(), Noise("gaussian", 0.5), seed=seed, engine=engine)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             smoothed.predict(x, votes=1)
@@ -461,16 +463,17 @@ class TestHonestNetworks:
     @pytest.mark.parametrize("name", ["mlp", "lenet", "tiny_cnn", "small_cnn"])
     def test_small_ones(self, name: str, block: int, precision: str) -> None:
         for seed in range(4):
-            rounding = self.probed(name, (1, 28, 28), seed, block=block, precision=precision, channels_last=seed == 3)
+            runtime = f"torch:precision={precision},channels_last={str(seed == 3).lower()}"
+            rounding = self.probed(name, (1, 28, 28), seed, block, runtime)
             assert rounding <= (1e-4 if precision == "float32" else 0.0625)
 
     @pytest.mark.parametrize("name", ["resnet18", "resnet110"])
     def test_deep_ones(self, name: str) -> None:
-        for settings in ({"block": 7}, {"block": 7, "precision": "bfloat16"}, {"block": 1}):
-            self.probed(name, (3, 32, 32), 0, **settings)
+        for block, runtime in ((7, "torch"), (7, "torch:precision=bfloat16"), (1, "torch")):
+            self.probed(name, (3, 32, 32), 0, block, runtime)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("name", ["resnet18", "resnet110"])
     def test_deep_ones_in_large_blocks(self, name: str) -> None:
         for precision in ("float32", "bfloat16"):
-            self.probed(name, (3, 32, 32), 0, block=200, precision=precision)
+            self.probed(name, (3, 32, 32), 0, 200, f"torch:precision={precision}")

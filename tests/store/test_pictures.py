@@ -57,7 +57,9 @@ def test_a_run_keeps_them_and_recertify_too(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Flatten(), nn.Linear(36, 2)).eval()
     with torch.no_grad():
         model[1].bias.copy_(torch.tensor([5.0, 0.0]))
-    smoother = sc.Smoother(model, sc.Noise.isotropic("gaussian", 0.1, grid=1 / 255), select=20, estimate=100, block=50)
+    smoother = sc.Smoother(
+        model, sc.Noise.isotropic("gaussian", 0.1, grid=1 / 255), select=20, estimate=100, engine=sc.Engine(block=50)
+    )
     sc.certify_all(smoother, ArrayDataset("four", pixels, [0, 1, 0, 1]), tmp_path / "run", indices=[0, 2])
     recertify(tmp_path / "run", tmp_path / "again", {"alpha": 0.01})
     for name in ("run", "again"):

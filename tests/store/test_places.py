@@ -36,7 +36,7 @@ EFFORT = Effort(("random",), 100, 500)
 
 def smoother(**settings: object) -> sc.Smoother:
     noise = sc.Noise("gaussian", np.linspace(0.3, 0.7, 6))
-    votes = {"select": 20, "estimate": 400, "block": 100, "workers": 1} | settings
+    votes = {"select": 20, "estimate": 400, "engine": sc.Engine(100, workers=1)} | settings
     return sc.Smoother(HalfSpace(torch.eye(6)[0]), noise, **votes)  # type: ignore[arg-type]
 
 

@@ -319,14 +319,12 @@ def test_full_disk_keeps_the_last_checkpoint(tmp_path: Path, monkeypatch: pytest
 
 
 def test_nan_loss_says_where_and_keeps_the_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = 0
-
-    plain = GaussianRecipe.loss
+    steps, whole = 0, GaussianRecipe.loss
 
     def broken(self: GaussianRecipe, model: nn.Module, batch: Batch) -> Tensor:
         nonlocal steps
         steps += 1
-        value = plain(self, model, batch)
+        value = whole(self, model, batch)
         return value * float("nan") if steps == 8 else value
 
     monkeypatch.setattr(GaussianRecipe, "loss", broken)
@@ -438,7 +436,7 @@ def test_floats_train_as_bytes_do(unbroken: Path, tmp_path: Path) -> None:
 def test_unknown_recipe_and_device(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match="unknown recipe 'gausian'; did you mean 'gaussian'"):
         run(tmp_path, replace(SETTINGS, recipe="gausian"))
-    with pytest.raises(SettingError, match="cannot train on device 'abacus'"):
+    with pytest.raises(SettingError, match="device 'abacus' cannot be used here"):
         run(tmp_path, replace(SETTINGS, device="abacus"))
 
 

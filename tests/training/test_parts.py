@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -9,9 +10,11 @@ import torch
 from torch import nn
 
 from smoothcert.errors import SettingError
-from smoothcert.training import TrainSettings
+from smoothcert.registry import setting_of
+from smoothcert.training import GeneratorSettings, TrainSettings
 from smoothcert.training.batches import augmented, batches_of, generator_of
-from smoothcert.training.settings import SCHEDULES
+from smoothcert.training.loop import OPTIMIZERS, PRECISIONS, SCHEDULES
+from smoothcert.training.ucan import OBJECTIVES
 
 CPU = torch.device("cpu")
 
@@ -19,21 +22,29 @@ CPU = torch.device("cpu")
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"epochs": 0}, "epochs must be 1 or more; got 0"),
-        ({"batch": 0}, "batch must be 1 or more"),
-        ({"weight_decay": -0.1}, r"weight_decay must be a finite number, 0 or more; got -0\.1"),
+        ({"epochs": 0}, "epochs=0 is outside .* at least 1"),
+        ({"batch": 0}, "batch=0 is outside"),
+        ({"weight_decay": -0.1}, r"weight_decay=-0\.1 is outside .* at least 0"),
         ({"weight_decay": float("inf")}, "weight_decay"),
         ({"learning_rate": 0.0}, "learning_rate must be a finite number above 0"),
         ({"flip": True}, "flip without augment"),
-        ({"schedule": "cosin"}, "unknown schedule 'cosin'; did you mean 'cosine'"),
-        ({"precision": "float16"}, "known: float32, bfloat16"),
-        ({"warmup": 1.5}, r"warmup is a share of the run and must be from 0 to 1; got 1\.5"),
-        ({"optimizer": "lion"}, "known: adam, sgd"),
+        ({"schedule": "cosin"}, "schedule must be one of cosine, constant"),
+        ({"precision": "float16"}, "one of float32, bfloat16"),
+        ({"warmup": 1.5}, r"warmup=1\.5 is outside .* at least 0 and at most 1"),
+        ({"optimizer": "lion"}, "one of adam, sgd"),
     ],
 )
 def test_bad_settings_are_refused(change: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingError, match=words):
         TrainSettings(**change)
+
+
+def test_every_choice_is_there() -> None:
+    known = {"optimizer": OPTIMIZERS, "schedule": SCHEDULES, "precision": PRECISIONS}
+    declared = {each.name: setting_of(each).choices for each in fields(TrainSettings) if each.name in known}
+    assert declared == {name: tuple(values) for name, values in known.items()}
+    [objective] = [each for each in fields(GeneratorSettings) if each.name == "objective"]
+    assert setting_of(objective).choices == tuple(OBJECTIVES)
 
 
 def test_schedules_start_at_one() -> None:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 import smoothcert as sc
 import smoothcert.tuners.subject
 from smoothcert.data import ArrayDataset
+from smoothcert.engine import Engine
 from smoothcert.errors import ModelError, RunError, SettingError
 from smoothcert.laws import law_named
 from smoothcert.noise import Noise
@@ -108,7 +109,9 @@ def test_tuned_certificates_never_exceed_the_true_region(name: str, law: str, no
     classifier, x = HalfSpace(weight), torch.randn(60, DIM, generator=torch.Generator().manual_seed(3))
     x += weight * (torch.linspace(0.3, 1.5, 60)[:, None] - (x @ weight)[:, None] / weight.square().sum())
     start = Noise.isotropic(law, 0.6)
-    smoother = Smoother(classifier, start, norm, estimator="fixed", estimate=20_000, block=2_000, tuner=SHORT[name])
+    smoother = Smoother(
+        classifier, start, norm, estimator="fixed", estimate=20_000, engine=Engine(block=2_000), tuner=SHORT[name]
+    )
     certificates = smoother.certify(x)
     ratios = []
     for row, certificate in zip(x, certificates, strict=True):
@@ -228,7 +231,7 @@ class TestEveryInputAlone:
         torch.manual_seed(0)
         model = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 4)).eval()
         x, start = torch.rand(5, 1, 6, 6), Noise("gaussian", 0.3)
-        smoothers = [Smoother(model, start, estimate=1_000, workers=workers) for workers in (1, 3)]
+        smoothers = [Smoother(model, start, estimate=1_000, engine=Engine(workers=workers)) for workers in (1, 3)]
         together = SHORT[name].choose(smoothers[1], x, start, range(5))
         for at in range(5):
             alone = SHORT[name].choose(smoothers[0], x[at : at + 1], start, [at])

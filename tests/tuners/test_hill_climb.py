@@ -13,6 +13,7 @@ from torch import Tensor, nn
 import smoothcert as sc
 import smoothcert.polling
 from smoothcert.data import ArrayDataset
+from smoothcert.engine import Engine
 from smoothcert.errors import RunError, SettingError
 from smoothcert.noise import Noise
 from smoothcert.records.record import Record
@@ -45,7 +46,7 @@ def test_tuned_certificates_never_exceed_the_true_region(law: str, norm: float) 
     """100 inputs, 20 000 votes, alpha 0.001: more than 2 violations have probability below 2e-4. Tight enough to see
     a radius inflated by 5 %, and larger in sum than under the noise before."""
     x, start = planes(100, 0.5, 3.0), Noise.isotropic(law, 0.35)
-    settings = {"norm": norm, "estimator": "fixed", "estimate": 20_000, "block": 2_000, "seed": 3}
+    settings = {"norm": norm, "estimator": "fixed", "estimate": 20_000, "engine": Engine(2_000), "seed": 3}
     classifier = HalfSpace(AXIS)
     tuned = Smoother(classifier, start, tuner=HillClimb(votes=1_000), **settings).certify(x)  # type: ignore[arg-type]
     ratio = torch.tensor([certificate.radius for certificate in tuned]) / x[:, 5]
@@ -86,7 +87,7 @@ class TestDraws:
     @pytest.mark.parametrize("keep_label", [False, True])
     def test_tuning_draws_are_keyed_by_stage_tune(self, keys: list[object], keep_label: bool) -> None:
         tuner = HillClimb(votes=150, keep_label=keep_label)
-        smoother = Smoother(HalfSpace(AXIS), GAUSSIAN, estimate=1_000, block=100, seed=7, tuner=tuner)
+        smoother = Smoother(HalfSpace(AXIS), GAUSSIAN, estimate=1_000, engine=Engine(block=100), seed=7, tuner=tuner)
         tuner.choose(smoother, planes(2, 1, 2), GAUSSIAN, [4, 9])
         assert set(keys) == {(7, index, Stage.TUNE, block) for index in (4, 9) for block in (0, 1)}
 
@@ -172,7 +173,7 @@ def test_scales_and_centres_per_coordinate_are_kept_in_proportion() -> None:
 @pytest.mark.parametrize("start", [GAUSSIAN, Noise("generalized_normal:beta=2", 0.7)], ids=["scale", "scale and shape"])
 def test_shared_draws_give_each_input_what_it_gets_alone(start: Noise) -> None:
     """Inputs that share a batch climb to different noises; each is voted on under its own, from the shared numbers."""
-    settings = {"norm": 1, "estimate": 1_000, "shared_noise": True, "tuner": HillClimb(votes=100)}
+    settings = {"norm": 1, "estimate": 1_000, "engine": Engine(shared_noise=True), "tuner": HillClimb(votes=100)}
     x = planes(4, 0.3, 3)
     together = Smoother(HalfSpace(AXIS), start, **settings).certify(x)  # type: ignore[arg-type]
     assert len({certificate.radius for certificate in together}) > 1
@@ -192,7 +193,7 @@ def test_draws_of_different_laws_are_never_mixed() -> None:
         def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
             return Separate([noises[index % 2] for index in indices], x.ndim - 1)
 
-    settings = {"norm": 1, "estimate": 1_000, "estimator": "fixed", "shared_noise": True}
+    settings = {"norm": 1, "estimate": 1_000, "estimator": "fixed", "engine": Engine(shared_noise=True)}
     x = planes(1, 1, 1).expand(4, DIM)
     mixed = Smoother(HalfSpace(AXIS), GAUSSIAN, tuner=Alternating(), **settings).certify(x)  # type: ignore[arg-type]
     for at in range(4):

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 import smoothcert as sc
 from smoothcert.attacks.check import Effort, check
 from smoothcert.data import ArrayDataset
+from smoothcert.engine import Engine
 from smoothcert.noise import Noise
 from smoothcert.polling import in_blocks
 from smoothcert.smoother import Smoother
@@ -54,7 +55,7 @@ def test_no_call_of_the_network_exceeds_the_block(tuner: Tuner) -> None:
     x, start = torch.ones(2, 3, 2, 2), Noise("gaussian", 0.3)
     for block in (1, 7):
         model = Watched().eval()
-        Smoother(model, start, estimate=500, block=block, tuner=tuner).certify(x)
+        Smoother(model, start, estimate=500, engine=Engine(block=block), tuner=tuner).certify(x)
         assert model.most == block
 
 
@@ -71,7 +72,7 @@ CHOICES: dict[str, Callable[[Subject], Tensor]] = {
 def test_the_block_changes_rounding_alone(name: str) -> None:
     scales = []
     for block in (60, 20, 7):
-        smoother = Smoother(Watched().eval(), START, estimate=500, block=block)
+        smoother = Smoother(Watched().eval(), START, estimate=500, engine=Engine(block=block))
         gap = Gap.of(START.law, 2, 12)
         scales.append(CHOICES[name](Subject(smoother, 0, torch.linspace(-1, 1, 12).reshape(3, 2, 2), START, gap)))
     assert not torch.equal(scales[0], START.scale.expand_as(scales[0]))
@@ -117,7 +118,7 @@ def test_mirrored_draws_are_split_as_a_tensor_is() -> None:
 
 def test_attacks_go_through_blocks_too() -> None:
     model = Watched().eval()
-    smoother = Smoother(model, Noise("gaussian", 0.2), estimate=500, block=7)
+    smoother = Smoother(model, Noise("gaussian", 0.2), estimate=500, engine=Engine(block=7))
     x = torch.ones(1, 3, 2, 2)
     (certificate,) = smoother.certify(x)
     check(certificate, smoother, x[0], 0, Effort(None, 200, 200, 0.001), 1.0, None)
@@ -145,7 +146,7 @@ def test_the_default_block_follows_the_input_and_is_recorded(
     again.refer_to(data)  # as an attack does, before it asks anything else
     assert most == again.plan.block == again.pollster.block == block
     with pytest.raises(sc.errors.SettingError, match="block=0"):
-        Smoother(sign, Noise("gaussian", 0.25), block=0)
+        Smoother(sign, Noise("gaussian", 0.25), engine=Engine(block=0))
 
 
 BEGAN: list[int] = []
@@ -183,10 +184,8 @@ def test_no_more_inputs_than_workers_are_under_way(tmp_path: Path, workers: int,
         Noise.isotropic("gaussian", 0.01, grid=1 / 255),
         estimate=400,
         estimator="fixed",
-        block=20,
+        engine=Engine(block=20, workers=workers, shared_noise=shared_noise),
         tuner=Slow(),
-        workers=workers,
-        shared_noise=shared_noise,
     )
     sc.certify_all(
         smoother,
@@ -217,7 +216,7 @@ torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, 10)).eval()
 pixels = np.random.default_rng(0).integers(0, 256, size=(40, 1, 28, 28), dtype=np.uint8)
 noise = sc.Noise.isotropic("gaussian", 0.25, grid=1 / 255)
-smoother = sc.Smoother(model, noise, estimator="fixed", estimate=2000, tuner=DataDependent(), workers=2)
+smoother = sc.Smoother(model, noise, estimator="fixed", estimate=2000, tuner=DataDependent(), engine=sc.Engine(workers=2))
 sc.certify_all(smoother, ArrayDataset("noise", pixels), out)
 """
 

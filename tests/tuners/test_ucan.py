@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.certificates import Soundness
+from smoothcert.engine import Engine
 from smoothcert.errors import RunError, SettingError, WeightsError
 from smoothcert.identity import described
 from smoothcert.memory.memory import Memory
@@ -293,12 +294,12 @@ class TestCertify:
         rows: dict[str, list[list[str]]] = {}
         for name, tuner in tuners.items():
             for size in (1, 5):
-                smoother = Smoother(linear, noise, estimate=400, block=100, tuner=tuner)
+                smoother = Smoother(linear, noise, estimate=400, engine=Engine(block=100), tuner=tuner)
                 certify_all(smoother, dataset, tmp_path / f"{name}{size}", rows=size)
                 with open_run(tmp_path / f"{name}{size}") as store:
                     rows.setdefault(name, []).append([record.to_json() for record in store.records()])
         assert all(first == second for first, second in rows.values())
-        other = Smoother(linear, noise, estimate=400, block=100, tuner=Pattern("l1"))
+        other = Smoother(linear, noise, estimate=400, engine=Engine(block=100), tuner=Pattern("l1"))
         with pytest.raises(RunError, match="tuner: pattern"):
             certify_all(other, dataset, tmp_path / "pattern1")
 
@@ -330,7 +331,14 @@ class TestSoundness:
         flat = flat + ((wanted - (flat + loc) @ weight) / (weight @ weight))[:, None] * weight
         x = flat.reshape(x.shape).float()
         smoother = Smoother(
-            classifier, start, norm=norm, estimator="fixed", estimate=self.VOTES, block=2_000, tuner=tuner, seed=5
+            classifier,
+            start,
+            norm=norm,
+            estimator="fixed",
+            estimate=self.VOTES,
+            engine=Engine(block=2_000),
+            tuner=tuner,
+            seed=5,
         )
         regions = [certificate.region for certificate in smoother.certify(x)]
         margin = (x.double().flatten(1) + loc) @ weight

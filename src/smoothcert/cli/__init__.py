@@ -29,7 +29,7 @@ from smoothcert.cli import (
     train,
 )
 from smoothcert.cli.console import errors
-from smoothcert.cli.options import Command
+from smoothcert.cli.options import SettingsCommand
 from smoothcert.errors import SmoothcertError
 
 app = typer.Typer(
@@ -63,7 +63,9 @@ MODULES = (
     list_,
 )
 for module in MODULES:
-    app.command(module.NAME, cls=Command, epilog=f"Example: {module.EXAMPLE}")(_stopping_cleanly(module.command))
+    app.command(module.NAME, cls=SettingsCommand, epilog=f"Example: {module.EXAMPLE}")(
+        _stopping_cleanly(module.command)
+    )
 
 
 def _version(asked: bool) -> None:

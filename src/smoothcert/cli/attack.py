@@ -11,6 +11,8 @@ import typer
 from smoothcert.cli import options as o
 from smoothcert.cli.build import certified_with
 from smoothcert.cli.console import errors, output, progress_bar
+from smoothcert.cli.flags import Given, takes
+from smoothcert.config import Settings
 from smoothcert.errors import SettingError
 from smoothcert.files import write_atomically
 
@@ -18,7 +20,9 @@ NAME = "attack"
 EXAMPLE = "smoothcert attack runs/a --limit 50 --beyond 1.5,2"
 
 
+@takes(Settings, *o.MOVED, of_run=True)
 def command(
+    given: Given,
     run: o.Run,
     attack: Annotated[
         list[str] | None,
@@ -38,18 +42,13 @@ def command(
         ),
     ] = None,
     memory: o.KeptBy = None,
-    model: o.Model = None,
-    weights: o.Weights = None,
-    data: o.MovedData = None,
-    root: o.Root = None,
-    device: o.Device = None,
     json: o.Json = False,
 ) -> None:
     """Search every certified region for a point where the deployed predictor answers otherwise.
 
     A violation is declared on fresh votes only. Findings are kept in the run; the same command goes on where it
     stopped. Exit status 1: more certificates labelled global or memory are violated than chance allows.
-    --model, --weights, --data, --root and --device are for a run whose files have moved; model and data must be the same.
+    --model, --weights, --data and --device are for a run whose files have moved; model and data must be the same.
     """
     multiples = [1.0, *([] if beyond is None else o.numbers(beyond, "--beyond"))]
     if min(multiples) <= 0 or len(set(multiples)) < len(multiples):
@@ -60,7 +59,7 @@ def command(
     from smoothcert.store import directory_of
 
     effort = Effort(tuple(attack) if attack else None, budget, votes, alpha)
-    smoother, dataset = certified_with(run, model=model, weights=weights, data=data, root=root, device=device)
+    smoother, dataset = certified_with(run, given)
     with progress_bar() as bar:
         task = bar.add_task("attack", total=None, rate="")
 

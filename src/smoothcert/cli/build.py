@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from smoothcert.cli.console import progress_bar
-from smoothcert.config import DataSettings, NoiseSettings, Settings, kept_settings
+from smoothcert.cli.flags import Given
+from smoothcert.config import DataSettings, NoiseSettings, Settings
 from smoothcert.errors import ModelError, RunError, SettingError
+from smoothcert.sections import from_toml
 
 if TYPE_CHECKING:
-    import torch
-
     from smoothcert.data.base import Dataset
     from smoothcert.maths import FloatArray
     from smoothcert.memory.memory import Memory
@@ -23,13 +20,20 @@ if TYPE_CHECKING:
     from smoothcert.store import Place
 
 
-def settings_of_run(run: Place, changes: Mapping[str, str | None]) -> Settings:
-    """The settings that a run was certified with, with some of them changed."""
+def certified_with(run: Place, given: Given) -> tuple[Smoother, Dataset]:
+    """The classifier and the data of a run, from its own settings or from where its files have moved."""
+    settings = given.over(Settings, from_toml(_kept_by(run)))
+    dataset = dataset_of(settings.data)
+    return smoother_of(settings, dataset), dataset
+
+
+def _kept_by(run: Place) -> str:
+    """The settings that a run was certified with."""
     from smoothcert.store import open_run
 
     with open_run(run) as store:
         facts = store.facts()
-    text = facts.get("notes", {}).get("settings")
+    text: str | None = facts.get("notes", {}).get("settings")
     if "imported_from" in facts.get("configuration", {}):
         raise RunError(
             f"{run} was imported from a log, which holds neither model nor noise, so there is nothing to ask; "
@@ -41,27 +45,11 @@ def settings_of_run(run: Place, changes: Mapping[str, str | None]) -> Settings:
             "attack it from Python: smoothcert.attack(certificates, smoother, x); explore it from Python: "
             "smoothcert.explore.explorer.Explorer(smoother, dataset, run)"
         )
-    return kept_settings(text, changes)
+    return text
 
 
-def certified_with(
-    run: Place, *, model: str | None, weights: str | None, data: str | None, root: str | None, device: str | None
-) -> tuple[Smoother, Dataset]:
-    """The classifier and the data of a run, from its own settings or from where its files have moved."""
-    moved = {
-        "model.source": model,
-        "model.weights": weights,
-        "data.source": data,
-        "data.root": root,
-        "certify.device": device,
-    }
-    settings = settings_of_run(run, moved)
-    dataset = dataset_of(settings.data)
-    return smoother_of(settings, dataset), dataset
-
-
-def dataset_of(settings: DataSettings) -> Dataset:
-    """The data set, downloaded if it is missing."""
+def dataset_of(settings: DataSettings, split: str = "test") -> Dataset:
+    """The data set, downloaded if it is missing; this split of it, if none was named."""
     from smoothcert import data
 
     with progress_bar() as bar:
@@ -70,16 +58,7 @@ def dataset_of(settings: DataSettings) -> Dataset:
         def show(done: int, total: int | None) -> None:
             bar.update(task, completed=done, total=total, visible=True)
 
-        return data.load(
-            settings.source,
-            root=settings.root,
-            split=settings.split,
-            download=settings.download,
-            size=settings.size,
-            crop=settings.crop,
-            classes=settings.classes,
-            progress=show,
-        )
+        return data.load(settings.source, split=split, download=True, progress=show)
 
 
 def indices_of(settings: DataSettings, dataset: Dataset) -> list[int]:
@@ -109,52 +88,44 @@ def noise_of(settings: NoiseSettings, dataset: Dataset) -> Noise:
 
 def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = None) -> Smoother:
     """The smoothed classifier, all settings checked before anything is computed or written."""
+    from smoothcert.engine import device_named
     from smoothcert.models import load_model
     from smoothcert.smoother import Smoother
     from smoothcert.tuners import tuner_named
 
-    noise, votes = noise_of(settings.noise, dataset), settings.certify
+    noise, votes = noise_of(settings.noise, dataset), settings.votes
     tuner = tuner_named(method_of(votes.method, settings.model.source))
-    if votes.rows < 1:
-        raise SettingError(f"rows={votes.rows} must be at least 1")
-    device = device_of(votes.device)
-    if settings.model.source is None:
+    device_named(settings.engine.device)
+    source = settings.model
+    if source.source is None:
         raise ModelError(
             "no model was given; give --model: a .safetensors file, a built-in name with --weights, a .pt2 file, "
             "or package.module:factory"
         )
-    source = settings.model
-    assert source.source is not None
     model = load_model(
         source.source,
         weights=source.weights,
         shape=dataset.shape,
         classes=dataset.classes,
-        mean=source.mean,
-        std=source.std,
+        mean=source.mean or None,
+        std=source.std or None,
     )
     return Smoother(
         model,
         noise,
         votes.norm,
         select=votes.select,
-        estimate=votes.estimate,
+        estimate=votes.trials,
         alpha=votes.alpha,
         estimator=votes.estimator,
         radii=votes.radii,
         seed=votes.seed,
-        block=votes.block,
-        workers=votes.workers,
-        shared_noise=votes.shared_noise,
-        channels_last=votes.channels_last,
-        precision=votes.precision,
-        compiled=votes.compiled,
-        check=votes.check,
-        own_randomness=votes.own_randomness,
         tuner=tuner,
         memory=memory,
-        device=device,
-        identity=votes.identity,
+        engine=settings.engine,
+        identity=source.identity,
+        check=votes.check,
+        own_randomness=votes.own_randomness,
     )
 
 
@@ -185,23 +156,10 @@ def method_of(spec: str, source: str | None) -> str:
     return f"{method}:generator={beside}"
 
 
-def device_of(name: str) -> torch.device:
-    """The device, if it is here."""
-    import torch
-
-    try:
-        device = torch.device(name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as problem:
-        raise SettingError(
-            f"device {name!r} cannot be used here ({str(problem).splitlines()[0]}); "
-            "allowed: cpu, or cuda where it exists"
-        ) from problem
-    return device
-
-
 def _array(value: float | str, name: str) -> float | FloatArray:
     """A number, or the array in an .npy file."""
+    import numpy as np
+
     if isinstance(value, float):
         return value
     if not Path(value).is_file():

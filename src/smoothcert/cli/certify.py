@@ -8,70 +8,32 @@ from typing import Annotated
 
 import typer
 
-from smoothcert.cli import options as o
 from smoothcert.cli.build import dataset_of, indices_of, smoother_of
 from smoothcert.cli.console import errors, progress_bar
-from smoothcert.config import Settings, write_settings
+from smoothcert.cli.flags import Given, takes
+from smoothcert.cli.options import command_line
+from smoothcert.config import Settings
 from smoothcert.files import write_atomically
+from smoothcert.plan import IN_RUN
+from smoothcert.sections import write
 
 NAME = "certify"
 EXAMPLE = "smoothcert certify --model cnn.safetensors --data digits --sigma 0.5 --norm 2 --limit 100 --out runs/a"
 
 
+@takes(Settings, "model", "data", "noise", "votes", "engine")
 def command(
-    context: typer.Context,
+    given: Given,
     out: Annotated[
         str, typer.Option(help="The run directory, or another store as name:key=value; an existing one is continued.")
     ],
-    model: o.Model = None,
-    weights: o.Weights = None,
-    mean: o.Mean = None,
-    std: o.Std = None,
-    identity: o.Identity = None,
-    data: o.Data = None,
-    root: o.Root = None,
-    split: o.Split = None,
-    size: o.Size = None,
-    crop: o.Crop = None,
-    classes: o.Classes = None,
-    limit: o.Limit = None,
-    skip: o.Skip = None,
-    indices: o.Indices = None,
-    download: o.Download = None,
-    noise: o.NoiseLaw = None,
-    sigma: o.Sigma = None,
-    scale: o.Scale = None,
-    loc: o.Loc = None,
-    grid: o.Grid = None,
-    norm: o.Norm = None,
-    method: o.Method = None,
-    memory: o.Memory = None,
-    select: o.Select = None,
-    estimate: o.Estimate = None,
-    alpha: o.Alpha = None,
-    estimator: o.Estimator = None,
-    radii: o.Radii = None,
-    seed: o.Seed = None,
-    block: o.Block = None,
-    rows: o.Rows = None,
-    workers: o.Workers = None,
-    shared_noise: o.SharedNoise = None,
-    channels_last: o.ChannelsLast = None,
-    precision: o.Precision = None,
-    compiled: o.Compiled = None,
-    check: o.Check = None,
-    own_randomness: o.OwnRandomness = None,
-    device: o.Device = None,
-    config: o.Config = None,
-    assign: o.Assign = None,
 ) -> None:
     """Certify inputs of a data set into a run directory.
 
     Ctrl-C or a crash loses nothing: the same command goes on where it stopped. What was run is kept in
     OUT/run.toml, so that `smoothcert certify --config OUT/run.toml --out OUT2` repeats it.
     """
-    settings = o.settings_of(context, "certify")
-    done = certify_run(settings, out, note=o.command_line())
+    done = certify_run(given.over(Settings), out, note=command_line())
     errors.print(f"{done} inputs in {out}; look at them with: smoothcert report {out}")
 
 
@@ -90,16 +52,16 @@ def certify_run(settings: Settings, out: Path | str, *, note: str, title: str = 
             rate = progress.votes / (time.perf_counter() - began)
             bar.update(task, completed=progress.done, rate=f"{rate:,.0f} votes/s")
 
-        text = write_settings(settings)
+        text = write(settings)
         notes = {"command": note, "settings": text}
-        memory = out if settings.certify.memory == o.IN_RUN else settings.certify.memory
+        memory = out if settings.votes.memory == IN_RUN else settings.votes.memory
         try:
             certify_all(
                 smoother,
                 dataset,
                 out,
                 indices=indices,
-                rows=settings.certify.rows,
+                rows=settings.engine.rows,
                 notes=notes,
                 progress=show,
                 memory=memory,

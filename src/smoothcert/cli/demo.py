@@ -9,9 +9,10 @@ import typer
 
 from smoothcert.cli.certify import certify_run
 from smoothcert.cli.console import errors, output
-from smoothcert.cli.options import IN_RUN
 from smoothcert.cli.train import train_model
-from smoothcert.config import read_settings
+from smoothcert.config import Settings
+from smoothcert.plan import IN_RUN
+from smoothcert.sections import read
 
 NAME = "demo"
 EXAMPLE = "smoothcert demo --out demo"
@@ -41,7 +42,7 @@ def command(
     from smoothcert.report.write import write_report
 
     errors.print(f"1. train a small network on 4 000 embedded digits with Gaussian noise, sigma = {SIGMA}")
-    model = train_model(read_settings(None, {"noise.sigma": SIGMA, "train.epochs": epochs}), out / "model")
+    model = train_model(read(Settings, {"noise.sigma": SIGMA, "train.epochs": epochs}), out / "model")
     runs = []
     for number, (name, law, norm, method, settled) in enumerate(KINDS, start=2):
         words = f"{law} noise, l{norm:g}, method {method}" + (", settled by a memory" if settled else "")
@@ -51,14 +52,14 @@ def command(
             "data.limit": limit,
             "noise.law": law,
             "noise.sigma": SIGMA,
-            "certify.norm": norm,
-            "certify.estimate": estimate,
-            "certify.method": method,
+            "votes.norm": norm,
+            "votes.trials": estimate,
+            "votes.method": method,
         }
         if settled:
-            flags["certify.memory"] = IN_RUN
+            flags["votes.memory"] = IN_RUN
         directory = out / name
-        certify_run(read_settings(None, flags), directory, note="smoothcert demo", title=name)
+        certify_run(read(Settings, flags), directory, note="smoothcert demo", title=name)
         runs.append(directory)
     found = read_runs(runs)
     lines = [line for run in found for line in run.lines]

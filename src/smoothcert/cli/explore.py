@@ -10,30 +10,29 @@ import typer
 from smoothcert.cli import options as o
 from smoothcert.cli.build import certified_with
 from smoothcert.cli.console import errors
+from smoothcert.cli.flags import Given, takes
+from smoothcert.config import Settings
 
 NAME = "explore"
 EXAMPLE = "smoothcert explore runs/a --open"
 
 
+@takes(Settings, *o.MOVED, of_run=True)
 def command(
+    given: Given,
     run: o.Run,
     memory: o.KeptBy = None,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    model: o.Model = None,
-    weights: o.Weights = None,
-    data: o.MovedData = None,
-    root: o.Root = None,
-    device: o.Device = None,
 ) -> None:
     """Serve a page on this machine: click an input to see its noise, votes and region, and move it about.
 
-    The page is served to this machine alone, at an address that holds a secret, until Ctrl-C. --model, --weights, --data,
-    --root and --device are for a run whose files have moved; model and data must be the same.
+    The page is served to this machine alone, at an address that holds a secret, until Ctrl-C. --model, --weights, --data
+    and --device are for a run whose files have moved; model and data must be the same.
     """
     from smoothcert.explore.explorer import Explorer
     from smoothcert.explore.server import Server
 
-    smoother, dataset = certified_with(run, model=model, weights=weights, data=data, root=root, device=device)
+    smoother, dataset = certified_with(run, given)
     explorer = Explorer(smoother, dataset, run, memory)
     with Server(explorer) as server:
         print(server.address, flush=True)

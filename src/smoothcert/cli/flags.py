@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
@@ -25,22 +25,31 @@ Config = Annotated[Path | None, typer.Option(help="A run.toml to start from; fla
 class Given:
     """What a user said, and the defaults of the command that was asked; later fields win."""
 
-    defaults: Source
-    file: Source
-    flags: Source
-    assigned: Source
+    defaults: Source = field(default_factory=dict)
+    file: Source = field(default_factory=dict)
+    flags: Source = field(default_factory=dict)
+    assigned: Source = field(default_factory=dict)
 
     def over(self, settings: type[Chosen], kept: Source | None = None) -> Chosen:
         """The settings, with what a run kept below all that was said."""
         return read(settings, self.defaults, kept or {}, self.file, self.flags, self.assigned)
 
+    def says(self, path: str) -> bool:
+        """Did the user say anything about this setting?"""
+        return any(source.get(path) is not None for source in (self.file, self.flags, self.assigned))
+
 
 def takes(
-    settings: type, *wanted: str, without: Sequence[str] = (), defaults: Mapping[str, object] | None = None
+    settings: type,
+    *wanted: str,
+    without: Sequence[str] = (),
+    defaults: Mapping[str, object] | None = None,
+    of_run: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the flags of these sections or settings; what was said comes as its first argument, a Given.
 
     wanted and without: ``section`` or ``section.name``. defaults: of this command, where they are not those declared.
+    of_run: what a run kept stands in their place, so that help names none.
     """
     own = dict(defaults or {})
     chosen = {p: place for p, place in places(settings).items() if _among(p, wanted) and not _among(p, without)}
@@ -56,7 +65,7 @@ def takes(
         _, *rest = inspect.signature(command, eval_str=True).parameters.values()
         made = [
             *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in rest),
-            *(_parameter(name, option(chosen[path], own.get(path))) for name, path in names.items()),
+            *(_parameter(name, option(chosen[path], "" if of_run else own.get(path))) for name, path in names.items()),
             *(_parameter("config", Config), _parameter("assign", _assign(flagless))),
         ]
         asked.__signature__ = inspect.Signature(made)  # type: ignore[attr-defined]

@@ -26,7 +26,8 @@ KINDS = {
     "stores": ("smoothcert.store:REGISTRY", "--out"),
     "attacks": ("smoothcert.attacks:REGISTRY", "attack --attack"),
     "models": ("smoothcert.models:MODELS", "--model"),
-    "data": ("smoothcert.data:DATASETS", "--data"),
+    "runtimes": ("smoothcert.runtimes:REGISTRY", "--runtime"),
+    "data": ("smoothcert.data:REGISTRY", "--data"),
 }
 SHAPE, CLASSES = (3, 32, 32), 10  # of the inputs for which the weights of a network are counted
 
@@ -45,7 +46,7 @@ def command(
     if isinstance(found, Registry):
         rows = [_member(name, found.find(name)) for name in found.names]
     else:
-        rows = [_function(name, each, counted=kind == "models") for name, each in found.items()]
+        rows = [_network(name, each) for name, each in found.items()]
     if json:
         print(jsonlib.dumps(rows))
         return
@@ -67,15 +68,13 @@ def _member(name: str, kind: type) -> dict[str, Any]:
     return {"name": name, "parameters": fields, "summary": _first_line(kind)}
 
 
-def _function(name: str, make: Callable[..., Any], *, counted: bool) -> dict[str, Any]:
-    """A network or a data set; of a network its weights are counted, not filled."""
-    summary = _first_line(make)
-    if counted:
-        import torch
+def _network(name: str, make: Callable[..., Any]) -> dict[str, Any]:
+    """A network; its weights are counted, not filled."""
+    import torch
 
-        with torch.device("meta"):
-            weights = sum(value.numel() for value in make(SHAPE, CLASSES).parameters())
-        summary += f" {weights:,} weights for inputs {SHAPE} and {CLASSES} classes."
+    with torch.device("meta"):
+        weights = sum(value.numel() for value in make(SHAPE, CLASSES).parameters())
+    summary = f"{_first_line(make)} {weights:,} weights for inputs {SHAPE} and {CLASSES} classes."
     return {"name": name, "parameters": [], "summary": summary}
 
 

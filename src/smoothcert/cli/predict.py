@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from smoothcert.cli import options as o
 from smoothcert.cli.build import dataset_of, indices_of, smoother_of
 from smoothcert.cli.console import output, progress_bar
+from smoothcert.cli.flags import Given, takes
+from smoothcert.cli.options import Json
+from smoothcert.config import Settings
 from smoothcert.errors import SettingError
+from smoothcert.plan import IN_RUN
 
 if TYPE_CHECKING:
     from smoothcert.data.base import Dataset
@@ -23,67 +26,28 @@ NAME = "predict"
 EXAMPLE = "smoothcert predict --model cnn.safetensors --data digits --sigma 0.5 --limit 10"
 
 
+@takes(
+    Settings, *("model", "data", "noise", "votes", "engine"), without=("votes.trials", "votes.estimator", "votes.radii")
+)
 def command(
-    context: typer.Context,
+    given: Given,
     votes: Annotated[int | None, typer.Option(help="Votes per input. [default: as many as --select]", min=1)] = None,
-    model: o.Model = None,
-    weights: o.Weights = None,
-    mean: o.Mean = None,
-    std: o.Std = None,
-    identity: o.Identity = None,
-    data: o.Data = None,
-    root: o.Root = None,
-    split: o.Split = None,
-    size: o.Size = None,
-    crop: o.Crop = None,
-    classes: o.Classes = None,
-    limit: o.Limit = None,
-    skip: o.Skip = None,
-    indices: o.Indices = None,
-    download: o.Download = None,
-    noise: o.NoiseLaw = None,
-    sigma: o.Sigma = None,
-    scale: o.Scale = None,
-    loc: o.Loc = None,
-    grid: o.Grid = None,
-    norm: o.Norm = None,
-    method: o.Method = None,
-    memory: Annotated[
-        str | None,
-        typer.Option(
-            help="A memory's file, or a run directory that holds one: what was promised there is answered first."
-        ),
-    ] = None,
-    select: o.Select = None,
-    alpha: o.Alpha = None,
-    seed: o.Seed = None,
-    block: o.Block = None,
-    workers: o.Workers = None,
-    shared_noise: o.SharedNoise = None,
-    channels_last: o.ChannelsLast = None,
-    precision: o.Precision = None,
-    compiled: o.Compiled = None,
-    check: o.Check = None,
-    own_randomness: o.OwnRandomness = None,
-    device: o.Device = None,
-    config: o.Config = None,
-    assign: o.Assign = None,
-    json: o.Json = False,
+    json: Json = False,
 ) -> None:
     """Answer inputs with the smoothed classifier; it abstains where the votes cannot tell.
 
-    Each answer differs from the true majority with probability at most alpha. With a memory, an input in a stored region
-    gets the promised answer without a call of the model; any other answer is stored, so that it stays the same.
+    Each answer differs from the true majority with probability at most alpha. With --memory, a memory's file or a run
+    directory that holds one, an input in a stored region gets the promised answer without a call of the model; any other
+    answer is stored, so that it stays the same.
     """
-    settings = o.settings_of(context, "certify")
-    if settings.certify.memory == o.IN_RUN:
+    settings = given.over(Settings)
+    place = settings.votes.memory
+    if place == IN_RUN:
         raise SettingError("--memory needs a value here: a memory's file, or the run directory that holds it")
     dataset = dataset_of(settings.data)
     chosen = indices_of(settings.data, dataset)
     with ExitStack() as stack:
-        kept = (
-            None if settings.certify.memory is None else stack.enter_context(_memory(settings.certify.memory, dataset))
-        )
+        kept = None if place is None else stack.enter_context(_memory(place, dataset))
         rows = _answers(smoother_of(settings, dataset, kept), dataset, chosen, votes)
     if json:
         print(jsonlib.dumps(rows))

@@ -7,19 +7,21 @@ from typing import Annotated
 import typer
 
 from smoothcert.cli.console import errors
-from smoothcert.cli.options import Estimator, Radii, Run, numbers
+from smoothcert.cli.flags import Given, takes
+from smoothcert.cli.options import Run
+from smoothcert.config import Settings
 from smoothcert.errors import SettingError
 
 NAME = "recertify"
 EXAMPLE = "smoothcert recertify runs/a --alpha 0.01 --out runs/a-0.01"
+JUDGED = ("alpha", "estimator", "radii")
 
 
+@takes(Settings, *(f"votes.{name}" for name in JUDGED), of_run=True)
 def command(
+    given: Given,
     run: Run,
     out: Annotated[str, typer.Option(help="Where to keep the result: a new run directory, or an empty store.")],
-    alpha: Annotated[float | None, typer.Option(help="Another probability of error.")] = None,
-    estimator: Estimator = None,
-    radii: Radii = None,
 ) -> None:
     """Certify again from the raw counts of a run: another alpha, another bound, another grid.
 
@@ -28,12 +30,9 @@ def command(
     """
     from smoothcert.recertify import recertify
 
-    given = {
-        "alpha": alpha,
-        "estimator": estimator,
-        "radii": None if radii is None else () if radii == "none" else tuple(sorted(numbers(radii, "--radii"))),
-    }
-    changes = {name: value for name, value in given.items() if value is not None}
+    votes = given.over(Settings).votes
+    asked = {"alpha": votes.alpha, "estimator": votes.estimator, "radii": tuple(sorted(votes.radii))}
+    changes = {name: value for name, value in asked.items() if given.says(f"votes.{name}")}
     if not changes:
         raise SettingError("nothing to change; give --alpha, --estimator or --radii")
     number = recertify(run, out, changes)

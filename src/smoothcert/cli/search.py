@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -11,8 +12,9 @@ from smoothcert.cli import options as o
 from smoothcert.cli.build import dataset_of, indices_of
 from smoothcert.cli.certify import certify_run
 from smoothcert.cli.console import errors, output
+from smoothcert.cli.flags import Given, takes
 from smoothcert.cli.train import train_model
-from smoothcert.config import read_settings
+from smoothcert.config import Settings
 from smoothcert.errors import SettingError
 
 NAME = "search"
@@ -22,56 +24,40 @@ EXAMPLE = (
 )
 
 
+OWN = {
+    "model.source": "mlp",
+    "data.limit": 1000,
+    "votes.trials": 1000,
+    "votes.estimator": "fixed",
+    "engine.shared_noise": True,
+    "train.recipe": "gaussian",  # as published
+}
+
+
+@takes(
+    Settings,
+    *("model.source", "data.source", "data.limit", "noise.grid", "votes.trials", "votes.alpha", "votes.seed"),
+    *("engine.device", "engine.shared_noise", "train.epochs"),
+    defaults=OWN,
+)
 def command(
-    parameter: Annotated[
-        str, typer.Option(help="The parameter of the law and its values: beta=0.5,1,2,3.", rich_help_panel=o.NOISE)
-    ],
+    given: Given,
+    parameter: Annotated[str, typer.Option(help="The parameter of the law and its values: beta=0.5,1,2,3.")],
     out: Annotated[Path, typer.Option(help="Where to put models, runs, table and plot; continued if it exists.")],
-    noise: Annotated[
-        str, typer.Option(help="The law whose parameter is searched.", rich_help_panel=o.NOISE)
-    ] = "generalized_normal",
-    sigmas: Annotated[
-        str, typer.Option(help="Standard deviations, comma-separated.", rich_help_panel=o.NOISE)
-    ] = "0.12,0.25,0.5,1",
-    norms: Annotated[str, typer.Option(help="Norms, comma-separated.", rich_help_panel=o.VOTES)] = "1,2,inf",
+    noise: Annotated[str, typer.Option(help="The law whose parameter is searched.")] = "generalized_normal",
+    sigmas: Annotated[str, typer.Option(help="Standard deviations, comma-separated.")] = "0.12,0.25,0.5,1",
+    norms: Annotated[str, typer.Option(help="Norms, comma-separated.")] = "1,2,inf",
     r_max: Annotated[
         str | None,
-        typer.Option(
-            help="Integrate up to these radii, one per norm. [default: the largest radius certified]",
-            rich_help_panel=o.VOTES,
-        ),
+        typer.Option(help="Integrate up to these radii, one per norm. [default: the largest radius certified]"),
     ] = None,
-    model: Annotated[str, typer.Option(help="mlp or small_cnn.", rich_help_panel=o.MODEL)] = "mlp",
-    data: o.Data = None,
-    root: o.Root = None,
-    limit: Annotated[int, typer.Option(help="Test inputs to certify.", rich_help_panel=o.DATA, min=1)] = 1000,
-    download: o.Download = None,
-    grid: o.Grid = None,
-    estimate: Annotated[
-        int, typer.Option("--estimate", "-n", help="Votes per input, all of them cast.", rich_help_panel=o.VOTES)
-    ] = 1000,
-    alpha: o.Alpha = None,
     estimates: Annotated[
         int,
         typer.Option(
-            help="Score UniCR's estimate too, from so many probabilities per law and norm (seconds each).",
-            rich_help_panel=o.VOTES,
-            min=0,
+            help="Score UniCR's estimate too, from so many probabilities per law and norm (seconds each).", min=0
         ),
     ] = 0,
-    shared_noise: Annotated[
-        bool,
-        typer.Option(
-            "--shared-noise/--own-noise",
-            help="The same draws for all inputs: faster; the certificates are not independent.",
-            rich_help_panel=o.ENGINE,
-        ),
-    ] = True,
-    epochs: Annotated[int, typer.Option(help="Training epochs of each classifier.", min=1)] = 10,
     train_limit: Annotated[int | None, typer.Option(help="At most so many training inputs.", min=1)] = None,
-    seed: o.Seed = None,
-    device: o.Device = None,
-    assign: o.Assign = None,
 ) -> None:
     """Search the parameter of a law: train and certify a classifier for each value and sigma, and compare scores.
 
@@ -91,39 +77,29 @@ def command(
         norms=_numbers(norms, "--norms"),
         r_max=() if r_max is None else _numbers(r_max, "--r-max"),
     )
-    shared: dict[str, Any] = {
-        "data.source": data,
-        "data.root": root,
-        "data.download": download,
-        "noise.grid": grid,
-        "train.recipe": "gaussian",  # as published; --set train.recipe=… wins
-        "train.seed": seed,
-        "train.device": device,
-        "train.epochs": epochs,
-        "certify.norm": asked.norms[0],
-        "certify.estimate": estimate,
-        "certify.estimator": "fixed",
-        "certify.alpha": alpha,
-        "certify.shared_noise": shared_noise,
-        "certify.seed": seed,
-        "certify.device": device,
-    }
+    base = given.over(Settings)
+    # One seed and one device for both, unless the training has its own.
+    base = given.over(Settings, {"train.seed": base.votes.seed, "train.device": base.engine.device})
 
-    def flags(point: Point) -> dict[str, Any]:
-        return shared | {"noise.law": point.law, "noise.sigma": point.sigma}
-
-    def train(point: Point, folder: Path) -> Path:
-        errors.print(f"{point.law}, sigma {point.sigma:g}: train {model}", highlight=False)
-        return train_model(
-            read_settings(None, flags(point) | {"model.source": model, "data.limit": train_limit}, assign or ()), folder
+    def at(point: Point, model: str, limit: int | None) -> Settings:
+        return replace(
+            base,
+            model=replace(base.model, source=model),
+            data=replace(base.data, limit=limit),
+            noise=replace(base.noise, law=point.law, sigma=point.sigma),
+            votes=replace(base.votes, norm=asked.norms[0]),
         )
 
-    def certify(point: Point, weights: Path, folder: Path) -> None:
-        own = flags(point) | {"model.source": str(weights), "data.limit": limit}
-        certify_run(read_settings(None, own, assign or ()), folder, note=o.command_line(), title=folder.name)
+    def train(point: Point, folder: Path) -> Path:
+        model = str(base.model.source)
+        errors.print(f"{point.law}, sigma {point.sigma:g}: train {model}", highlight=False)
+        return train_model(at(point, model, train_limit), folder)
 
-    section = read_settings(None, shared | {"data.limit": limit}, assign or ()).data
-    indices = indices_of(section, dataset_of(section))
+    def certify(point: Point, weights: Path, folder: Path) -> None:
+        settings = at(point, str(weights), base.data.limit)
+        certify_run(settings, folder, note=o.command_line(), title=folder.name)
+
+    indices = indices_of(base.data, dataset_of(base.data))
     rows = search(asked, indices, out, train=train, certify=certify, estimates=estimates)
     output.print(table(asked, rows))
     for norm, row in best_of(rows).items():

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smoothcert.config import GeneratorSettings
+from smoothcert.config import ShapeSettings
 from smoothcert.errors import SettingError
+from smoothcert.training.settings import GeneratorSettings
 
 if TYPE_CHECKING:
     from smoothcert.noise import Noise
     from smoothcert.training import TrainSettings
 
+LEARNING = ("dataset", "per_input")  # the kinds of generators that may learn
+
 
 def shaped_training(
-    settings: GeneratorSettings, plan: TrainSettings, noise: Noise | None, shape: Sequence[int], *, recipe_given: bool
+    settings: ShapeSettings, plan: TrainSettings, noise: Noise | None, shape: Sequence[int]
 ) -> tuple[Callable[..., Path], TrainSettings, Noise | None]:
     """Plain training if no shape was asked for; else under a pattern or a learned generator, or with one to be learned."""
     from smoothcert.training import Learned, UcanSettings, train, train_jointly
     from smoothcert.tuners import Pattern, tuner_named
-    from smoothcert.tuners.generators import DATASET, PER_INPUT
+    from smoothcert.tuners.generators import DATASET
     from smoothcert.tuners.ucan import kind_of, load_generator, load_maps
 
     source = settings.source
@@ -42,10 +45,9 @@ def shaped_training(
         assert isinstance(pattern, Pattern)
         return train, plan, pattern.maps(shape).on(noise)
     assert source is not None
-    if source in (DATASET, PER_INPUT):
-        own = settings.model_dump(exclude={"source", "pattern"})
-        recipe = plan.recipe if recipe_given else UcanSettings.recipe
-        return train_jointly, UcanSettings(**asdict(plan) | own | {"recipe": recipe, "generator": source}), noise
+    if source in LEARNING:
+        own = {field.name: getattr(settings, field.name) for field in fields(GeneratorSettings)}
+        return train_jointly, UcanSettings(**asdict(plan) | own, generator=source), noise
     if not Path(source).is_file():
         raise SettingError(
             f"--generator {source!r} is neither dataset nor per_input, nor the file of a learned generator"

@@ -8,21 +8,18 @@ databases and made available under the licence CC BY-SA 3.0, which holds for ``d
 from __future__ import annotations
 
 from importlib import resources
-from pathlib import Path
 
 import numpy as np
 
-from smoothcert.data.base import ArrayDataset, Progress
+from smoothcert.data.base import ArrayDataset
 from smoothcert.errors import look_up
 
 CLASSES = 10
 SPLITS = {"train": "train", "test": "test"}
 
 
-def load_digits(
-    root: Path | None = None, split: str = "test", download: bool = False, progress: Progress | None = None
-) -> ArrayDataset:
-    """Digits, shape (1, 28, 28), 10 classes; root, download and progress are not needed, and not looked at.
+def load_digits(split: str = "test") -> ArrayDataset:
+    """Digits, shape (1, 28, 28), 10 classes.
 
     >>> test = load_digits()
     >>> len(test), test.shape, test.classes, test.truths([0, 1, 2])

@@ -14,21 +14,28 @@ from smoothcert.plan import Plan
 from smoothcert.registry import setting
 from smoothcert.votes import Votes
 
-RIVALS = ("rest", "runner_up")
-RIVALS_HELP = "rest: bound the class alone; runner_up: its strongest rival too, half of alpha each"
-
 
 @dataclass(frozen=True)
-class Fixed(Estimator):
-    """All the votes, then Clopper–Pearson (Cohen et al. 2019)."""
+class WithRivals(Estimator):
+    """May bound the strongest rival of the class too."""
 
-    name = "fixed"
-    anytime = False
-    rivals: str = setting("rest", RIVALS_HELP, choices=RIVALS)
+    rivals: str = setting(
+        "rest",
+        "rest: bound the class alone; runner_up: its strongest rival too, half of alpha each",
+        choices=("rest", "runner_up"),
+    )
 
     @property
     def bounds_rivals(self) -> bool:
         return self.rivals == "runner_up"
+
+
+@dataclass(frozen=True)
+class Fixed(WithRivals):
+    """All the votes, then Clopper–Pearson (Cohen et al. 2019)."""
+
+    name = "fixed"
+    anytime = False
 
     def judge(self, plan: Plan, target: Target, uniform: float = 1.0) -> Judge:
         return (TwoClasses if self.bounds_rivals else AllVotes)(plan, target)

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from smoothcert.estimators.base import Estimator, Judge, Target, radii_decided, rivals_at_looks
 from smoothcert.estimators.bounds import Bound
-from smoothcert.estimators.fixed import RIVALS, RIVALS_HELP
+from smoothcert.estimators.fixed import WithRivals
 from smoothcert.estimators.group_sequential import Nested
 from smoothcert.maths import FloatArray
 from smoothcert.maths.intervals import lower_bound, upper_bound
@@ -31,15 +31,10 @@ class Stopping(Estimator):
 
 
 @dataclass(frozen=True)
-class Sequential(Stopping):
+class Sequential(WithRivals, Stopping):
     """Clopper–Pearson at each look, the best so far; with one radius to decide, the exact group-sequential test."""
 
     name = "sequential"
-    rivals: str = setting("rest", RIVALS_HELP, choices=RIVALS)
-
-    @property
-    def bounds_rivals(self) -> bool:
-        return self.rivals == "runner_up"
 
     def judge(self, plan: Plan, target: Target, uniform: float = 1.0) -> Judge:
         if self.bounds_rivals:

@@ -53,7 +53,7 @@ def load_pretrained(folder: Path, shape: Sequence[int], normalised: bool) -> nn.
             model(torch.zeros(1, *shape))
     except (ValueError, RuntimeError) as error:
         raise ModelError(
-            f"the model of {folder} refuses inputs of shape {tuple(shape)}: {error}; give data of its size (--size)"
+            f"the model of {folder} refuses inputs of shape {tuple(shape)}: {error}; give data of its size (--data folder:path=…,size=…)"
         ) from error
     return model.eval()
 

@@ -10,6 +10,7 @@ import torch
 from smoothcert.attacks import REGISTRY, Attack
 from smoothcert.attacks.victim import Victim
 from smoothcert.certificates import Certificate, Soundness
+from smoothcert.engine import Engine
 from smoothcert.estimators.bounds import Bound
 from smoothcert.noise import Noise
 from smoothcert.regions import Region
@@ -34,7 +35,7 @@ class AttackSuite(Suite):
         x = torch.zeros(1, DIM)
         reach = float(HalfSpace(problem.weight, offset=1.0).true_radius(x, noise, norm))
         problem = HalfSpace(problem.weight, offset=2.0 / reach)  # true radius two
-        smoother = Smoother(problem, noise, norm=norm, estimate=1_000, workers=1)
+        smoother = Smoother(problem, noise, norm=norm, estimate=1_000, engine=Engine(workers=1))
         region = Region(noise.center_of(x[0]), noise.scale.numpy(), radius, norm)
         certificate = Certificate(1, Bound(0.9, 0.001, 1_000), region, Soundness.GLOBAL)
         return Victim(certificate, smoother, x[0], 0, None, 1.0)

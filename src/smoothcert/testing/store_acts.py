@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from smoothcert.certificates import Soundness
+from smoothcert.engine import Engine
 from smoothcert.records.findings import Attempt, Finding
 from smoothcert.records.record import Record
 from smoothcert.store import InMemoryStore, ResultStore
@@ -67,7 +68,9 @@ def certify_into(store: ResultStore, indices: list[int] | None = None) -> None:
     from smoothcert.testing.problems import HalfSpace
 
     noise = Noise("gaussian", np.linspace(0.1, 0.4, 6), grid=1 / 255)
-    smoother = Smoother(HalfSpace(torch.eye(6)[0], -0.5), noise, select=20, estimate=200, block=50, workers=1)
+    smoother = Smoother(
+        HalfSpace(torch.eye(6)[0], -0.5), noise, select=20, estimate=200, engine=Engine(block=50, workers=1)
+    )
     pixels = np.arange(18, dtype=np.uint8).reshape(3, 6) * 14
     certify_all(smoother, ArrayDataset("three", pixels, [0, 1, 0]), store, indices=indices)
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from smoothcert import seeds
 from smoothcert.certificates import Soundness
+from smoothcert.engine import Engine
 from smoothcert.errors import SettingError
 from smoothcert.identity import described, identity
 from smoothcert.noise import Noise
@@ -27,7 +28,7 @@ SHAPE, CLASSES = (1, 6, 6), 3
 class TunerSuite(Suite):
     """For tuners of small pictures (1, 6, 6); members should be quick ones: few steps, few votes."""
 
-    smoother_settings: dict[str, object] = {"estimate": 1_000, "select": 50, "workers": 1}  # noqa: RUF012
+    smoother_settings: dict[str, object] = {"estimate": 1_000, "select": 50, "engine": Engine(workers=1)}  # noqa: RUF012
 
     def smoother(self, member: Tuner) -> Smoother:
         """A linear classifier under Gaussian noise on the pixel grid."""

@@ -6,12 +6,16 @@ A new recipe is one file with a subclass of Recipe and one line of RECIPES: ``lo
 
 from __future__ import annotations
 
-from smoothcert.training.base import Recipe
-from smoothcert.training.loop import new_model, train
-from smoothcert.training.noising import Batch, NoiseGenerator, Noising
-from smoothcert.training.recipes import RECIPES, REGISTRY, recipe_named
-from smoothcert.training.settings import BatchReport, EpochReport, TrainSettings
-from smoothcert.training.ucan import Learned, UcanSettings, train_jointly
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from smoothcert.training.base import Recipe
+    from smoothcert.training.loop import new_model, train
+    from smoothcert.training.noising import Batch, NoiseGenerator, Noising
+    from smoothcert.training.recipes import RECIPES, REGISTRY, recipe_named
+    from smoothcert.training.settings import BatchReport, EpochReport, GeneratorSettings, TrainSettings
+    from smoothcert.training.ucan import Learned, UcanSettings, train_jointly
 
 __all__ = [
     "RECIPES",
@@ -19,6 +23,7 @@ __all__ = [
     "Batch",
     "BatchReport",
     "EpochReport",
+    "GeneratorSettings",
     "Learned",
     "NoiseGenerator",
     "Noising",
@@ -30,3 +35,20 @@ __all__ = [
     "train",
     "train_jointly",
 ]
+
+_HOMES = {
+    "base": ("Recipe",),
+    "loop": ("new_model", "train"),
+    "noising": ("Batch", "NoiseGenerator", "Noising"),
+    "recipes": ("RECIPES", "REGISTRY", "recipe_named"),
+    "settings": ("BatchReport", "EpochReport", "GeneratorSettings", "TrainSettings"),
+    "ucan": ("Learned", "UcanSettings", "train_jointly"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name on first use, so that the settings are read without torch."""
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"smoothcert.training.{home}"), name)
+    raise AttributeError(f"module 'smoothcert.training' has no attribute {name!r}; it has {', '.join(__all__)}")

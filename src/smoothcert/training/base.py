@@ -16,7 +16,6 @@ from smoothcert.training.noising import Batch
 class Recipe(Plugin, ABC):
     """A loss and its parameters, which are the fields."""
 
-    summary: ClassVar[str]  # one line with the source
     attacks: ClassVar[bool] = False  # True: needs the gradient of the model in its input
 
     @abstractmethod

@@ -20,7 +20,6 @@ class Consistency(Recipe):
     """
 
     name = "consistency"
-    summary = "cross-entropy, and noisy copies answered alike (Jeong and Shin 2020)"
 
     draws: int = setting(2, "noisy copies of each input", least=1)
     strength: float = setting(10.0, "weight of the divergence of the copies from their mean", least=0)

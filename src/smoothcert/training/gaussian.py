@@ -16,7 +16,6 @@ class Gaussian(Recipe):
     """The cross-entropy of one noisy copy of each input, under whichever law (Cohen et al. 2019, section 3.3)."""
 
     name = "gaussian"
-    summary = "cross-entropy on noisy inputs (Cohen et al. 2019)"
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         copies = batch.noising.copies(batch.x, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from smoothcert.engine import device_named
 from smoothcert.errors import RunError, SettingError
 from smoothcert.laws import law_named
 from smoothcert.models.architecture import Architecture
@@ -27,10 +28,36 @@ from smoothcert.training.data_dependent import improved
 from smoothcert.training.naming import metadata_of, noise_in_words, run_of
 from smoothcert.training.noising import Batch, NoiseGenerator, Noising
 from smoothcert.training.recipes import recipe_named
-from smoothcert.training.settings import OPTIMIZERS, PRECISIONS, SCHEDULES, BatchReport, EpochReport, TrainSettings
+from smoothcert.training.settings import BatchReport, EpochReport, TrainSettings
 
 WEIGHTS, BEST = "model.safetensors", "best.safetensors"
 MEASURED = 1000  # training examples in the accuracy of an epoch: enough for 3 points in a hundred, and quick
+MOMENTUM = 0.9
+
+
+def _adam(parameters: Iterable[nn.Parameter], settings: TrainSettings) -> torch.optim.Optimizer:
+    return torch.optim.Adam(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay)
+
+
+def _sgd(parameters: Iterable[nn.Parameter], settings: TrainSettings) -> torch.optim.Optimizer:
+    decay = settings.weight_decay
+    return torch.optim.SGD(parameters, lr=settings.learning_rate, momentum=MOMENTUM, weight_decay=decay)
+
+
+def _cosine(done: float) -> float:
+    return 0.5 * (1 + math.cos(math.pi * done))
+
+
+def _constant(done: float) -> float:
+    return 1.0
+
+
+OPTIMIZERS = {"adam": _adam, "sgd": _sgd}
+# A schedule takes the fraction of the run that is done, from 0 to 1, to a factor on the learning rate. It has no
+# memory, so a resumed run needs none.
+SCHEDULES = {"cosine": _cosine, "constant": _constant}
+# bfloat16 has the range of float32, so no loss needs to be scaled.
+PRECISIONS: dict[str, torch.dtype | None] = {"float32": None, "bfloat16": torch.bfloat16}
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +126,7 @@ def train(
     held_out = None if validation is None else examples(*validation, shape.classes, kind="validation")
     if noise is None and settings.data_dependent:
         raise SettingError("data_dependent gives each input its own sigma, and there is no noise; give sigma above 0")
-    device = settings.torch_device()
+    device = device_named(settings.device)
     learner = nn.ModuleDict({"model": model} | ({} if generator is None else {"generator": generator})).to(device)
     _laid_out(model, torch.channels_last)  # in the other format a step of a small CNN takes 1.2 times as long
     asks_input = f"the recipe {recipe.name}" if recipe.attacks else "data_dependent" if settings.data_dependent else ""

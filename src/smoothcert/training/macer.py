@@ -25,7 +25,6 @@ class Macer(Recipe):
     """
 
     name = "macer"
-    summary = "cross-entropy, and a larger soft radius where it is right (Zhai et al. 2020)"
 
     draws: int = setting(4, "noisy copies of each input", least=1)
     strength: float = setting(12.0, "weight of the radius", least=0)

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
+from dataclasses import fields
+from typing import Any
 
 from torch import nn
 
 from smoothcert.identity import described, identity
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
 from smoothcert.noise import Noise
+from smoothcert.registry import setting_of
 from smoothcert.training.base import Recipe
 from smoothcert.training.batches import Examples
 from smoothcert.training.checkpoints import Progress
 from smoothcert.training.settings import TrainSettings
+
+
+def facts_of(settings: TrainSettings) -> dict[str, Any]:
+    """All settings that change a weight."""
+    return {
+        each.name: getattr(settings, each.name) for each in fields(settings) if setting_of(each).changes != "nothing"
+    }
 
 
 def run_of(
@@ -26,8 +35,8 @@ def run_of(
     validation: Examples | None,
 ) -> dict[str, str]:
     """All that a resumed run must share with the one it goes on from, by name."""
-    fields = {name: json.dumps(value) for name, value in asdict(settings).items()}
-    return fields | {
+    told = {name: json.dumps(value) for name, value in facts_of(settings).items()}
+    return told | {
         "recipe": described(recipe),
         "noise": noise,
         "architecture": shape.to_json(),
@@ -44,7 +53,7 @@ def metadata_of(
         ARCHITECTURE_KEY: shape.to_json(),
         "smoothcert.recipe": str(recipe),
         "smoothcert.noise": noise,
-        "smoothcert.settings": json.dumps(asdict(settings), sort_keys=True),
+        "smoothcert.settings": json.dumps(facts_of(settings), sort_keys=True),
         "smoothcert.epoch": str(done.epoch),
         "smoothcert.accuracy": repr(done.accuracy),
     }

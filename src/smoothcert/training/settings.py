@@ -1,89 +1,70 @@
-"""The settings of a training run; equal settings, data and initial weights give equal weights."""
+"""The settings of a training run, without torch; equal settings, data and initial weights give equal weights."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-import torch
-from torch import nn
-
-from smoothcert.errors import SettingError, look_up
-
-MOMENTUM = 0.9
-
-
-def _adam(parameters: Iterable[nn.Parameter], settings: TrainSettings) -> torch.optim.Optimizer:
-    return torch.optim.Adam(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay)
-
-
-def _sgd(parameters: Iterable[nn.Parameter], settings: TrainSettings) -> torch.optim.Optimizer:
-    decay = settings.weight_decay
-    return torch.optim.SGD(parameters, lr=settings.learning_rate, momentum=MOMENTUM, weight_decay=decay)
-
-
-def _cosine(done: float) -> float:
-    return 0.5 * (1 + math.cos(math.pi * done))
-
-
-def _constant(done: float) -> float:
-    return 1.0
-
-
-Optimizers = dict[str, Callable[[Iterable[nn.Parameter], "TrainSettings"], torch.optim.Optimizer]]
-OPTIMIZERS: Optimizers = {"adam": _adam, "sgd": _sgd}
-# A schedule takes the fraction of the run that is done, from 0 to 1, to a factor on the learning rate. It has no
-# memory, so a resumed run needs none.
-SCHEDULES: dict[str, Callable[[float], float]] = {"cosine": _cosine, "constant": _constant}
-# The numbers that networks compute in; bfloat16 has the range of float32, so no loss needs to be scaled.
-PRECISIONS: dict[str, torch.dtype | None] = {"float32": None, "bfloat16": torch.bfloat16}
+from smoothcert.errors import SettingError
+from smoothcert.registry import Checked, setting
 
 
 @dataclass(frozen=True)
-class TrainSettings:
+class TrainSettings(Checked):
     """How to train: the recipe and the optimisation; the noise is given beside them.
 
-    ``recipe`` may carry parameters (``consistency:strength=5``). ``data_dependent`` gives each input its own sigma, and
-    ``warmup`` is the share of the run before that begins and before the attacks of smoothadv and the radius term of macer are
-    at full strength. ``augment`` crops at random from images padded by 4, and ``flip`` mirrors half of them as well (not for
-    digits). ``start`` names the weights that the model comes with, if they are not the seed's own: it is recorded, and a
-    resumed run must share it.
+    ``start`` names the weights that the model comes with, if they are not the seed's own: it is recorded, and a resumed run
+    must share it. ``validation`` and ``tensorboard`` are for the command, which holds the data.
 
     >>> TrainSettings(optimizer="adamm")
     Traceback (most recent call last):
-    smoothcert.errors.UnknownName: unknown optimizer 'adamm'; did you mean 'adam'? known: adam, sgd
+    smoothcert.errors.SettingError: optimizer=adamm is outside what it may be; optimizer must be one of adam, sgd
     """
 
-    recipe: str = "consistency"
-    data_dependent: bool = False
-    warmup: float = 0.1
-    epochs: int = 10
-    batch: int = 128
-    optimizer: str = "adam"
-    learning_rate: float = 3e-3
-    weight_decay: float = 0.0
-    schedule: str = "cosine"
-    augment: bool = False
-    flip: bool = False
-    precision: str = "float32"
-    seed: int = 0
+    recipe: str = setting(
+        "consistency",
+        "How to train, with parameters such as consistency:strength=5: gaussian, stability, consistency, smoothadv, macer or "
+        "ucan; `smoothcert list recipes` tells more.",
+        metavar="NAME[:KEY=VALUE,…]",
+    )
+    data_dependent: bool = setting(
+        False,
+        "Each training input finds its own sigma, kept from epoch to epoch (Alfarra et al. 2022, Alg. 2).",
+        flag="--data-dependent/--one-sigma",
+    )
+    warmup: float = setting(
+        0.1,
+        "The share of the run before each input finds its sigma, and before the attacks of smoothadv and the radius term of "
+        "macer are at full strength.",
+        least=0,
+        most=1,
+    )
+    epochs: int = setting(10, "Passes over the data.", least=1)
+    batch: int = setting(128, "Inputs per step.", least=1)
+    optimizer: str = setting("adam", "Who takes the steps.", choices=("adam", "sgd"))
+    learning_rate: float = setting(3e-3, "Largest step size.", above=0)
+    weight_decay: float = setting(0.0, "Pull of the weights to zero.", least=0)
+    schedule: str = setting("cosine", "How the step size falls.", choices=("cosine", "constant"))
+    augment: bool = setting(False, "Random crops of images that are padded by 4.")
+    flip: bool = setting(False, "Mirror half of the images (not for digits); needs augment.")
+    precision: str = setting(
+        "float32", "The numbers to compute in; bfloat16 is mixed precision (autocast).", choices=("float32", "bfloat16")
+    )
+    seed: int = setting(0, "Seed of the weights, the order and the noise.", least=0)
     start: str = "seed"
-    device: str = "cpu"
+    device: str = setting("cpu", "Where to train: cpu or cuda.")
+    validation: int = setting(
+        0,
+        "Training inputs held out: the epoch with the best accuracy on them under noise is kept as best.safetensors.",
+        least=0,
+    )
+    tensorboard: bool = setting(
+        False,
+        "Write logs for TensorBoard to OUT/tensorboard; needs the extra tensorboard.",
+        changes="nothing",
+    )
 
     def __post_init__(self) -> None:
-        look_up("optimizer", self.optimizer, OPTIMIZERS)
-        look_up("schedule", self.schedule, SCHEDULES)
-        look_up("precision", self.precision, PRECISIONS)
-        for name in ("epochs", "batch"):
-            if getattr(self, name) < 1:
-                raise SettingError(f"{name} must be 1 or more; got {getattr(self, name)}")
-        if not (math.isfinite(self.weight_decay) and self.weight_decay >= 0):
-            raise SettingError(f"weight_decay must be a finite number, 0 or more; got {self.weight_decay}")
-        if not 0 <= self.warmup <= 1:
-            raise SettingError(f"warmup is a share of the run and must be from 0 to 1; got {self.warmup}")
-        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise SettingError(f"learning_rate must be a finite number above 0; got {self.learning_rate}")
+        super().__post_init__()
         if self.flip and not self.augment:
             raise SettingError("flip is a part of augment; got flip without augment; set both, or neither")
 
@@ -95,14 +76,17 @@ class TrainSettings:
         """
         return min(1.0, done / self.warmup) if self.warmup else 1.0
 
-    def torch_device(self) -> torch.device:
-        """The device to train on, or a SettingError if there is none such here."""
-        try:
-            device = torch.device(self.device)
-            torch.empty(0, device=device)
-        except (RuntimeError, AssertionError) as error:
-            raise SettingError(f"cannot train on device {self.device!r}: {error}; use 'cpu'") from error
-        return device
+
+@dataclass(frozen=True)
+class GeneratorSettings(Checked):
+    """How a generator of noise learns (UCAN): its range and its reward; see Design."""
+
+    objective: str = setting("volume", "What the generator is rewarded for.", choices=("volume", "radius"))
+    weight: float = setting(0.1, "Of that reward.", least=0)
+    least: float = setting(0.1, "Least factor on sigma.", above=0)
+    most: float = setting(3.0, "Largest factor on sigma.", above=0)
+    shift: bool = setting(False, "Learn a loc as well (UCAN's μ).")
+    width: int = setting(16, "Channels of a per_input generator, as published.", least=1, flag=None)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ class SeveralDraws(Recipe):
     """The mean cross-entropy of several noisy copies of each input (UCAN, Eq. 13; 5 as published)."""
 
     name = "ucan"
-    summary = "cross-entropy over several draws, for noise that is learned (UCAN, 2025)"
     draws: int = setting(5, "noisy copies of each input", least=1)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:

@@ -25,7 +25,6 @@ class SmoothAdv(Recipe):
     """
 
     name = "smoothadv"
-    summary = "cross-entropy on noisy copies of adversarial inputs (Salman et al. 2019)"
     attacks = True
 
     draws: int = setting(2, "noisy copies of each input", least=1)

@@ -21,7 +21,6 @@ class Stability(Recipe):
     """
 
     name = "stability"
-    summary = "cross-entropy on clean inputs, divergence from noisy ones (Li et al. 2019)"
 
     strength: float = setting(6.0, "weight of the divergence", least=0)
 

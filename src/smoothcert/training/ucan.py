@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,15 +13,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from smoothcert.errors import ModelError, SettingError, look_up
+from smoothcert.engine import device_named
+from smoothcert.errors import ModelError
 from smoothcert.models.architecture import Architecture
 from smoothcert.models.weights import read_metadata
 from smoothcert.noise import Noise
+from smoothcert.registry import setting
 from smoothcert.training.batches import examples, key_of
 from smoothcert.training.loop import BEST, train
 from smoothcert.training.noising import NoiseGenerator
-from smoothcert.training.settings import BatchReport, EpochReport, TrainSettings
-from smoothcert.tuners.generators import DATASET, PER_INPUT, WIDTH, Design, Generator
+from smoothcert.training.settings import BatchReport, EpochReport, GeneratorSettings, TrainSettings
+from smoothcert.tuners.generators import DATASET, PER_INPUT, Design, Generator
 from smoothcert.tuners.ucan import generator_beside, save_generator
 
 WATCHED = 64  # training inputs whose maps are looked at for a collapse
@@ -42,7 +43,7 @@ OBJECTIVES: dict[str, Callable[[Tensor], Tensor]] = {"volume": _volume, "radius"
 
 
 @dataclass(frozen=True)
-class UcanSettings(TrainSettings):
+class UcanSettings(GeneratorSettings, TrainSettings):
     """Training settings, and those of the generator: its kind, its range (see Design) and its reward.
 
     The loss is the recipe's minus ``weight`` times the reward; published: the recipe ucan, weight 1 (5 for the radius if
@@ -50,20 +51,9 @@ class UcanSettings(TrainSettings):
     """
 
     recipe: str = "ucan"
-    generator: str = DATASET
-    objective: str = "volume"
-    weight: float = 0.1
-    least: float = 0.1
-    most: float = 3.0
-    shift: bool = False
-    width: int = WIDTH
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        look_up("objective", self.objective, OBJECTIVES)
-        look_up("generator", self.generator, dict.fromkeys((DATASET, PER_INPUT)))
-        if not (math.isfinite(self.weight) and self.weight >= 0):
-            raise SettingError(f"weight={self.weight} must be a finite number, 0 or more")
+    generator: str = setting(
+        DATASET, "One map of noise for all inputs, or one per input.", choices=(DATASET, PER_INPUT)
+    )
 
     def design(self, shape: tuple[int, ...]) -> Design:
         """The generator's design for inputs of this shape."""
@@ -125,7 +115,7 @@ def train_jointly(
         if progress is not None:
             progress(report)
         check_floor(
-            factors_on(learned, watched.batch(torch.arange(len(watched)), settings.torch_device())[0]), settings
+            factors_on(learned, watched.batch(torch.arange(len(watched)), device_named(settings.device))[0]), settings
         )
 
     path = train(
@@ -141,7 +131,7 @@ def train_jointly(
         progress=watching,
         batch_progress=batch_progress,
     )
-    factors = factors_on(learned, watched.batch(torch.arange(len(watched)), settings.torch_device())[0])
+    factors = factors_on(learned, watched.batch(torch.arange(len(watched)), device_named(settings.device))[0])
     check_floor(factors, settings)
     reason = flat(factors, settings.most)
     if reason:

@@ -1,0 +1,129 @@
+"""Where inputs come from, one class per kind: its fields are what may follow its name, as in ``cifar10:split=train``."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+
+from smoothcert.data.arrays import load_npz
+from smoothcert.data.base import Dataset, Progress
+from smoothcert.data.cifar10 import load_cifar10
+from smoothcert.data.digits import load_digits
+from smoothcert.data.folder import ImageFolder
+from smoothcert.data.mnist import load_fashion_mnist, load_mnist
+from smoothcert.registry import Plugin, setting
+
+TRAIN, TEST = SPLITS = ("train", "test")
+
+
+class Source(Plugin, ABC):
+    """Gives a data set; a frozen dataclass whose fields say which. What is None may be filled in by whoever loads it."""
+
+    @abstractmethod
+    def load(self, progress: Progress | None = None) -> Dataset:
+        """The data set; a download tells ``progress``."""
+
+
+@dataclass(frozen=True)
+class Split(Source):
+    """A data set of two splits."""
+
+    split: str | None = setting(None, "train or test; else train to train, and test.", choices=SPLITS)
+
+
+@dataclass(frozen=True)
+class Digits(Split):
+    """5 000 handwritten digits, (1, 28, 28), which come with the package."""
+
+    name = "digits"
+
+    def load(self, progress: Progress | None = None) -> Dataset:
+        return load_digits(self.split or TEST)
+
+
+@dataclass(frozen=True)
+class Stored(Split):
+    """A data set in the folders of torchvision, or downloaded."""
+
+    root: str | None = setting(None, "Where data sets are kept; else SMOOTHCERT_DATA, or ~/.cache/smoothcert/data.")
+    download: bool | None = setting(None, "Fetch it if it is missing; else commands do, and Python does not.")
+
+    @property
+    def asked(self) -> tuple[Path, str, bool]:
+        """The folder, the split, and whether to download."""
+        return data_root(self.root), self.split or TEST, bool(self.download)
+
+
+@dataclass(frozen=True)
+class Mnist(Stored):
+    """MNIST: handwritten digits, (1, 28, 28)."""
+
+    name = "mnist"
+
+    def load(self, progress: Progress | None = None) -> Dataset:
+        return load_mnist(*self.asked, progress)
+
+
+@dataclass(frozen=True)
+class FashionMnist(Stored):
+    """Fashion-MNIST: clothes, (1, 28, 28)."""
+
+    name = "fashion_mnist"
+
+    def load(self, progress: Progress | None = None) -> Dataset:
+        return load_fashion_mnist(*self.asked, progress)
+
+
+@dataclass(frozen=True)
+class Cifar10(Stored):
+    """CIFAR-10: small photographs, (3, 32, 32)."""
+
+    name = "cifar10"
+
+    def load(self, progress: Progress | None = None) -> Dataset:
+        return load_cifar10(*self.asked, progress)
+
+
+@dataclass(frozen=True)
+class Folder(Source):
+    """Images in class folders, in one folder, or a single one; its bare path will do."""
+
+    name = "folder"
+
+    path: str = setting(help="A folder of class folders or of images, or an image.")
+    size: int | None = setting(None, "Resize the shorter side to this, and crop.")
+    crop: int | None = setting(None, "After size, cut out the centre of so many pixels: size=256,crop=224. Else size.")
+    classes: str | None = setting(
+        None,
+        "numbers (the folders' names), imagenet (wnids in its order), sorted (folders by name), or a text file: a class "
+        "folder per line, or a folder or image and its class number. Else the first rule that fits the folders' names.",
+    )
+
+    def load(self, progress: Progress | None = None) -> Dataset:
+        return ImageFolder(Path(self.path).expanduser(), self.size, crop=self.crop, classes=self.classes)
+
+
+@dataclass(frozen=True)
+class Arrays(Source):
+    """An .npz file with x and, if there are labels, y; its bare path will do."""
+
+    name = "npz"
+
+    path: str = setting(help="The file.")
+
+    def load(self, progress: Progress | None = None) -> Dataset:
+        return load_npz(Path(self.path).expanduser())
+
+
+def data_root(root: str | os.PathLike[str] | None = None) -> Path:
+    """The folder that data sets are read from and downloaded to.
+
+    The one given, else that of the environment variable SMOOTHCERT_DATA, else ~/.cache/smoothcert/data.
+
+    >>> data_root("somewhere").name
+    'somewhere'
+    """
+    chosen = root if root is not None else os.environ.get("SMOOTHCERT_DATA") or "~/.cache/smoothcert/data"
+    return Path(chosen).expanduser()

@@ -1,0 +1,13 @@
+"""How the network is computed, one file per kind. A new one is a file and a line of RUNTIMES; torch is imported on use."""
+
+from __future__ import annotations
+
+from smoothcert.registry import Registry
+from smoothcert.runtimes.base import Runtime
+from smoothcert.runtimes.pytorch import Compiled, Torch
+
+__all__ = ["REGISTRY", "RUNTIMES", "Compiled", "Runtime", "Torch", "runtime_named"]
+
+RUNTIMES: dict[str, type[Runtime]] = {"torch": Torch, "compiled": Compiled}
+REGISTRY: Registry[Runtime] = Registry("runtime", "smoothcert.runtimes", RUNTIMES, Runtime)  # type: ignore[type-abstract]
+runtime_named = REGISTRY.make
