@@ -275,7 +275,11 @@ class TestUnfair:
                 "sequential:tolerance=0.1,rivals=rest: b",
             ),
             ({"estimator": "fixed"}, {"estimator": "fixed", "radii": [0.5]}, ""),  # nothing stops them
-            {"device": "cuda", "torch": "9", "runtime": "compiled", "law": "laplace", "scale": 2.0, "tuner": "t"},
+            (
+                {},
+                {"device": "cuda", "torch": "9", "runtime": "compiled", "law": "laplace", "scale": 2.0, "tuner": "t"},
+                "",
+            ),
         ],
     )
     def test_what_stops_the_votes(
