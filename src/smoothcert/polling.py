@@ -366,12 +366,12 @@ def default_block(shape: tuple[int, ...]) -> int:
 
 
 def rows_per_call(rows: int, block: int) -> int:
-    """A block, or a quarter of one where gradients flow through more rows than that: they keep what every layer gives.
+    """A block, or a quarter of one where gradients flow through more than half: they keep what every layer gives.
 
-    >>> rows_per_call(400, 10), rows_per_call(8, 10)
-    (2, 10)
+    >>> rows_per_call(400, 10), rows_per_call(5, 10), rows_per_call(64, 200)
+    (2, 10, 200)
     """
-    return max(1, block // 4) if torch.is_grad_enabled() and rows > block else block
+    return max(1, block // 4) if torch.is_grad_enabled() and rows > block // 2 else block
 
 
 def in_blocks(classify: Callable[..., Tensor], blocks: Iterable[tuple[Tensor, ...]]) -> Tensor:

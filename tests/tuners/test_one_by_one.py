@@ -22,8 +22,9 @@ from smoothcert.polling import in_blocks
 from smoothcert.smoother import Smoother
 from smoothcert.store import open_run
 from smoothcert.tuners import Ancer, DataDependent, HillClimb, PublishedAncer, PublishedDataDependent, Tuner
+from smoothcert.tuners.echo import Quiet
 from smoothcert.tuners.gap import Gap
-from smoothcert.tuners.subject import Mirrored, Subject
+from smoothcert.tuners.subject import Mirrored, Phase, Subject
 
 TUNERS = [
     DataDependent(votes=50),
@@ -60,11 +61,18 @@ def test_no_call_of_the_network_exceeds_the_block(tuner: Tuner) -> None:
 
 
 START = Noise("gaussian", 0.3)
+
+
+def quiet_of(subject: Subject) -> Quiet:
+    """The constraint on the echo, by draws that do not depend on the block."""
+    return Quiet.of(subject, 1, [subject.mirrored(Phase.CHECK, 0, 40)], 0.1)
+
+
 CHOICES: dict[str, Callable[[Subject], Tensor]] = {
     "data_dependent": lambda subject: DataDependent(votes=50).tune(subject)[0],
     "data_dependent_published": PublishedDataDependent(steps=5, draws=20).tune,
     # Not its last comparison, whose draws are keyed by block.
-    "ancer": lambda subject: Ancer(steps=10, draws=30).ascend(subject, START.scale, 1),
+    "ancer": lambda subject: Ancer(steps=10, draws=30).ascend(subject, START.scale, 1, quiet_of(subject)),
 }
 
 
