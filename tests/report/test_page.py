@@ -324,8 +324,8 @@ class TestUnfair:
             sc.certify_all(smoother, dataset, tmp_path / name)
         recertify(tmp_path / "stopped", tmp_path / "again", {"radii": ()})
         found = self.warnings(tmp_path / "full", tmp_path / "again")
-        assert "different voted (as they are judged: full; radii 0.1 decided, by sequential:" in found
-        assert "at alpha 0.001: again)" in found
+        words = "radii 0.1 decided, by sequential at alpha 0.001: again)"
+        assert f"different voted (as they are judged: full; {words}" in found
         again = [record for run in read_runs([tmp_path / "again"]) for line in run.lines for record in line.records]
         assert {record.stopped for record in again} == {"radii 0.1 decided"}
         recertify(tmp_path / "again", tmp_path / "back", {"radii": (0.1,)})
