@@ -48,7 +48,7 @@ def store_of(place: Place) -> ResultStore:
     """
     if isinstance(place, ResultStore):
         return place
-    if isinstance(place, Path) or ":" not in place or Path(place).drive:
+    if isinstance(place, Path) or ":" not in place or Path(place).drive or Path(place).is_dir():
         if place in REGISTRY.names and not Path(place).exists():
             raise SettingError(
                 f"{place!r} is the name of a store; write {usage(REGISTRY.find(str(place)))}, or ./{place} for a directory"
