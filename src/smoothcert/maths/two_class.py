@@ -32,7 +32,7 @@ def two_class_bounds(
     table, classes, lost = _checked(counts, label, invalid)
     level = np.asarray(alpha, dtype=float)
     if not (np.all((level > 0.0) & (level < 1.0)) and 0.0 < split < 1.0):
-        raise SettingError(f"alpha is {alpha} and split {split}, but both lie strictly between 0 and 1; try 0.001, 0.9")
+        raise SettingError(f"alpha is {level} and split {split}, but both lie strictly between 0 and 1; try 0.001, 0.9")
     rows = np.arange(table.shape[0])
     trials = table.sum(axis=1) + lost
     lower = lower_bound(table[rows, classes], trials, split * level)
