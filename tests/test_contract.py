@@ -23,6 +23,8 @@ ORDER = [
     ["radius"],
     ["estimators"],
     ["regions"],
+    ["threats"],
+    ["views"],
     ["certificates"],
     ["promises"],
     ["records", "findings"],
