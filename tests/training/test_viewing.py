@@ -25,6 +25,14 @@ def test_every_copy_is_a_view_of_its_example(spec: str) -> None:
         assert all((every == one.numpy()).all(axis=(1, 2, 3)).any() for one in seen)
 
 
+def test_the_nearest_grid_point_is_seen() -> None:
+    """A pixel just below its grid point, as float32 arithmetic may leave it, is that grid point: cells of one step."""
+    viewing = Viewing(view_named("splitting:lam=0.05,steps=10"), torch.Generator().manual_seed(1))
+    exact = torch.arange(11.0).div(10).view(1, 11)
+    assert torch.equal(viewing.copies(exact - 1e-6, 1), viewing.copies(exact, 1))
+    assert len(viewing.copies(exact, 1).unique()) == 11
+
+
 def test_views_are_fresh_for_each_example() -> None:
     copies = Viewing(view_named("bands:width=1"), torch.Generator().manual_seed(1)).copies(torch.ones(40, 1, 5, 5), 2)
     shown = (copies == 1).flatten(2)[:, :, :5].float().argmax(-1)
