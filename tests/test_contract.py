@@ -28,6 +28,8 @@ ORDER = [
         "estimators",
         "radius",
         "regions",
+        "threats",
+        "views",
     ),
     *("certificates", "records", "store", "memory", "metrics", "recertify", "report", "data"),  # all without torch
     *("seeds", "noise", "models", "polling", "probing", "echo", "smoother", "tuners", "training"),
