@@ -31,7 +31,7 @@ from smoothcert.memory.memory import Memory
 from smoothcert.noise import Noise
 from smoothcert.smoother import Batch, Smoother
 from smoothcert.training import TrainSettings, UcanSettings, new_model, train, train_jointly
-from smoothcert.tuners import DatasetWise, Fixed, Pattern, PerInput, Tuner
+from smoothcert.tuners import DatasetWise, FixedNoise, Pattern, PerInput, Tuner
 
 SIGMAS = {"mnist": 0.5, "cifar10": 0.25}
 ATTACKS = ("projected_gradient", "square", "random", "axes")
@@ -73,7 +73,7 @@ def trained(
         path = train_jointly(model, inputs, labels, settings, noise=noise, out=out, **given)
         file = path.parent / "generator.safetensors"
         return model.eval(), DatasetWise(file) if method == "dataset" else PerInput(file)
-    tuner = Pattern(method.split()[1]) if method.startswith("pattern") else Fixed()
+    tuner = Pattern(method.split()[1]) if method.startswith("pattern") else FixedNoise()
     shaped = tuner.maps(data.shape).on(noise) if isinstance(tuner, Pattern) else noise
     train(model, inputs, labels, plain, noise=shaped, out=out, **given)
     return model.eval(), tuner
