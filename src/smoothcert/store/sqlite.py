@@ -120,7 +120,8 @@ class SqliteStore(ResultStore):
     def _writable(self) -> sqlite3.Connection:
         """The connection, once the directory, the file and its tables are there."""
         directory = self.file.parent
-        if not self.begun and directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        foreign = directory.exists() and (not directory.is_dir() or any(directory.iterdir()))
+        if foreign and not self.begun:  # asked last: another process may just have begun the same run
             raise RunError(f"{directory} exists, is not empty and is not a run; give --out another directory")
         directory.mkdir(parents=True, exist_ok=True)
         with self._explained():
