@@ -15,14 +15,15 @@ ROOT = Path(smoothcert.__file__).parent
 ORDER = [
     *(
         "errors",
+        "extras",
         "files",
         "maths",
         "registry",
         "sections",
         "plan",
         "engine",
-        "runtimes",
         "identity",
+        "runtimes",
         "laws",
         "votes",
         "estimators",
@@ -32,7 +33,7 @@ ORDER = [
         "views",
     ),
     *("certificates", "records", "store", "memory", "metrics", "recertify", "report", "data"),  # all without torch
-    *("seeds", "noise", "models", "polling", "probing", "echo", "smoother", "tuners", "training"),
+    *("seeds", "noise", "models", "answers", "polling", "probing", "echo", "smoother", "tuners", "training"),
     *("run", "attacks", "explore", "search", "config", "testing", "cli"),
 ]
 WITHOUT_TORCH = {*ORDER[: ORDER.index("seeds")], "config"}

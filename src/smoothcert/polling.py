@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from smoothcert.answers import winners
 from smoothcert.errors import ModelError
 from smoothcert.maths import IntArray
 from smoothcert.models.adapters import Classifier, unfixed
@@ -388,9 +389,3 @@ def in_blocks(classify: Callable[..., Tensor], blocks: Iterable[tuple[Tensor, ..
 def tally(logits: Tensor) -> IntArray:
     """Votes per class, and in the last place the rows with a NaN, which is the largest of its row."""
     return torch.bincount(winners(logits), minlength=logits.shape[1] + 1).cpu().numpy()
-
-
-def winners(logits: Tensor) -> Tensor:
-    """The class of each row, and the number of classes where there is a NaN."""
-    largest, found = logits.max(dim=1)
-    return found.masked_fill_(largest.isnan(), logits.shape[1])

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from smoothcert.answers import Loaded
 from smoothcert.certificates import Ballot, Certificate, Soundness, conclude, weakest
 from smoothcert.data.base import Dataset
 from smoothcert.echo import NUMBER, VOTES, References, beside, mixed
@@ -149,10 +150,12 @@ class Smoother(nn.Module):
         self.device, self.forward_draws, self.given_identity = device_named(engine.device), forward_draws, identity
         self.to(self.device)
         self.runtime = runtime_named(engine.runtime)
+        self.runtime.check(self.device)
+        self.loaded = Loaded(self.runtime, self.model)
         self.pollster = Pollster(
             self.model,
             self.runtime,
-            self.runtime.load(self.model, self.device),
+            self.loaded,
             seed=seed,
             block=self.plan.block,
             device=self.device,
@@ -177,6 +180,7 @@ class Smoother(nn.Module):
         """All that the deployed classifier depends on, its inputs and the votes aside."""
         return {
             **facts(self.runtime),
+            **self.runtime.versions,
             "model": identity(self.model.model, self.given_identity),
             "law": described(self.noise.law),
             "scale": _parameter_fact(self.noise.scale),
@@ -261,6 +265,7 @@ class Smoother(nn.Module):
             yield self._poll(item)
         for probe in self.probes.values():
             probe.again()
+        self.loaded.confirm()
 
     def _choosing(self, batches: Iterable[Batch], asked: dict[int, _Item]) -> Iterator[Job]:
         """Each input, its noise still to be chosen."""

@@ -1,20 +1,20 @@
-"""PyTorch itself, plain or compiled."""
+"""PyTorch itself: plain, with batch norms folded away, or compiled."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from smoothcert.registry import setting
-from smoothcert.runtimes.base import Runtime
+from smoothcert.runtimes.base import Compute, Runtime, quiet
 
 if TYPE_CHECKING:
     import torch
-    from torch import Tensor
+    from torch import Tensor, nn
 
 PLAIN = "float32"
+LAYOUT = "How images lie in memory."
 
 
 @dataclass(frozen=True)
@@ -22,13 +22,14 @@ class Torch(Runtime):
     """The network as it is, by PyTorch."""
 
     name = "torch"
+    plain = True
 
     precision: str = setting(
         PLAIN,
         "The numbers that the network computes in (autocast): with others it answers differently.",
         choices=(PLAIN, "bfloat16", "float16"),
     )
-    channels_last: bool = setting(False, "How images lie in memory.", changes="rounding")
+    channels_last: bool = setting(False, LAYOUT, changes="rounding")
 
     @property
     def dtype(self) -> torch.dtype:
@@ -36,9 +37,7 @@ class Torch(Runtime):
 
         return {PLAIN: torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[self.precision]
 
-    def load(self, network: Callable[[Tensor], Tensor], device: torch.device) -> Callable[[Tensor], Tensor]:
-        import torch
-
+    def check(self, device: torch.device) -> None:
         if self.precision == "float16" and device.type == "cpu":
             warnings.warn(
                 "float16 is for GPUs: on a CPU a network takes about six times as long with it as with float32; "
@@ -46,24 +45,71 @@ class Torch(Runtime):
                 stacklevel=3,
             )
 
-        def compute(copies: Tensor) -> Tensor:
+    def load(self, network: nn.Module, block: Tensor) -> Compute:
+        import torch
+
+        compute, device = self.prepared(network), block.device.type
+
+        def run(copies: Tensor) -> Tensor:
             if self.channels_last and copies.ndim == 4:
                 copies = copies.contiguous(memory_format=torch.channels_last)
             if self.precision == PLAIN:  # what a caller's own autocast does is left alone
-                return network(copies)
-            with torch.autocast(device.type, dtype=self.dtype):
-                return network(copies)
+                return compute(copies)
+            with torch.autocast(device, dtype=self.dtype):
+                return compute(copies)
 
-        return compute
+        return run
+
+    def prepared(self, network: nn.Module) -> Compute:
+        """The network in the form that is called."""
+        return network
 
 
 @dataclass(frozen=True)
-class Compiled(Torch):
-    """The network by torch.compile."""
+class Folded(Torch):
+    """PyTorch with batch norms folded into convolutions and dropout removed, wherever torch.fx can trace the network."""
+
+    name = "folded"
+    plain = False
+
+    channels_last: bool = setting(True, LAYOUT, changes="rounding")
+
+    def prepared(self, network: nn.Module) -> Compute:
+        return folded(network, self.channels_last)
+
+
+@dataclass(frozen=True)
+class Compiled(Folded):
+    """PyTorch with batch norms folded, by torch.compile: tens of seconds at the start; needs a C++ compiler on a CPU."""
 
     name = "compiled"
 
-    def load(self, network: Callable[[Tensor], Tensor], device: torch.device) -> Callable[[Tensor], Tensor]:
+    def prepared(self, network: nn.Module) -> Compute:
         import torch
 
-        return super().load(torch.compile(network), device)
+        compiled: Compute = torch.compile(super().prepared(network), dynamic=False)
+        return compiled
+
+
+def folded(network: nn.Module, channels_last: bool = True) -> nn.Module:
+    """A copy of the network without batch norms and dropout, in every part that torch.fx can trace."""
+    import copy
+
+    import torch
+
+    with quiet(), torch.inference_mode(False), torch.no_grad():  # weights made in inference mode could not be folded
+        made = _folded(copy.deepcopy(network)).requires_grad_(False)
+        return made.to(memory_format=torch.channels_last) if channels_last else made  # type: ignore[call-overload]
+
+
+def _folded(part: nn.Module) -> nn.Module:
+    from torch.fx.experimental.optimization import fuse, remove_dropout
+
+    if not list(part.children()):
+        return part
+    try:
+        return remove_dropout(fuse(part, inplace=True))
+    except Exception:  # a branch that looks at the batch fails in its own way; its parts may do without
+        for name, child in part.named_children():
+            setattr(part, name, _folded(child))
+        return part
