@@ -15,6 +15,7 @@ ROOT = Path(smoothcert.__file__).parent
 ORDER = [
     *(
         "errors",
+        "progress",
         "files",
         "maths",
         "registry",
