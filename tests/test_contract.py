@@ -16,6 +16,7 @@ ORDER = [
     *(
         "errors",
         "extras",
+        "progress",
         "files",
         "maths",
         "registry",
@@ -33,7 +34,20 @@ ORDER = [
         "views",
     ),
     *("certificates", "records", "store", "memory", "metrics", "recertify", "report", "data"),  # all without torch
-    *("seeds", "noise", "models", "answers", "polling", "probing", "echo", "smoother", "tuners", "training"),
+    *(
+        "seeds",
+        "noise",
+        "asks",
+        "models",
+        "answers",
+        "polling",
+        "execution",
+        "probing",
+        "echo",
+        "smoother",
+        "tuners",
+        "training",
+    ),
     *("run", "attacks", "explore", "search", "config", "testing", "cli"),
 ]
 WITHOUT_TORCH = {*ORDER[: ORDER.index("seeds")], "config"}

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from smoothcert.asks import winners
 from smoothcert.errors import ModelError, NotFixed, SmoothcertError
 from smoothcert.models.adapters import Classifier
 from smoothcert.runtimes import Runtime
@@ -17,12 +18,6 @@ STEPS = 8  # the same for coarser formats, in steps of the format
 CLEAR = 10  # a margin of so many roundings is no matter of rounding
 MOVED = 0.05  # and no more than this share of the votes is, however small their margins
 FAR = -8.0  # times the rows: where the runtime must agree as well
-
-
-def winners(logits: Tensor) -> Tensor:
-    """The class of each row, and the number of classes where there is a NaN."""
-    largest, found = logits.max(dim=1)
-    return found.masked_fill_(largest.isnan(), logits.shape[1])
 
 
 def same_bits(one: Tensor, two: Tensor) -> bool:
