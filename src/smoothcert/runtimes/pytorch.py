@@ -14,22 +14,17 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 PLAIN = "float32"
-LAYOUT = "How images lie in memory."
 
 
 @dataclass(frozen=True)
-class Torch(Runtime):
-    """The network as it is, by PyTorch."""
-
-    name = "torch"
-    plain = True
+class ByTorch(Runtime):
+    """What the runtimes of PyTorch share."""
 
     precision: str = setting(
         PLAIN,
         "The numbers that the network computes in (autocast): with others it answers differently.",
         choices=(PLAIN, "bfloat16", "float16"),
     )
-    channels_last: bool = setting(False, LAYOUT, changes="rounding")
 
     @property
     def dtype(self) -> torch.dtype:
@@ -48,10 +43,10 @@ class Torch(Runtime):
     def load(self, network: nn.Module, block: Tensor) -> Compute:
         import torch
 
-        compute, device = self.prepared(network), block.device.type
+        compute, device, last = self.prepared(network), block.device.type, self.images_channels_last
 
         def run(copies: Tensor) -> Tensor:
-            if self.channels_last and copies.ndim == 4:
+            if last and copies.ndim == 4:
                 copies = copies.contiguous(memory_format=torch.channels_last)
             if self.precision == PLAIN:  # what a caller's own autocast does is left alone
                 return compute(copies)
@@ -60,26 +55,42 @@ class Torch(Runtime):
 
         return run
 
+    @property
+    def images_channels_last(self) -> bool:
+        """How images lie in memory."""
+        return True
+
     def prepared(self, network: nn.Module) -> Compute:
         """The network in the form that is called."""
+        return folded(network)
+
+
+@dataclass(frozen=True)
+class Torch(ByTorch):
+    """The network as it is, by PyTorch."""
+
+    name = "torch"
+    plain = True
+
+    channels_last: bool = setting(False, "How images lie in memory.", changes="rounding")
+
+    @property
+    def images_channels_last(self) -> bool:
+        return self.channels_last
+
+    def prepared(self, network: nn.Module) -> Compute:
         return network
 
 
 @dataclass(frozen=True)
-class Folded(Torch):
-    """PyTorch with batch norms folded into convolutions and dropout removed, wherever torch.fx can trace the network."""
+class Folded(ByTorch):
+    """PyTorch with batch norms folded into convolutions, dropout removed and channels last, where torch.fx can trace it."""
 
     name = "folded"
-    plain = False
-
-    channels_last: bool = setting(True, LAYOUT, changes="rounding")
-
-    def prepared(self, network: nn.Module) -> Compute:
-        return folded(network, self.channels_last)
 
 
 @dataclass(frozen=True)
-class Compiled(Folded):
+class Compiled(ByTorch):
     """PyTorch with batch norms folded, by torch.compile: tens of seconds at the start; needs a C++ compiler on a CPU."""
 
     name = "compiled"
@@ -91,15 +102,15 @@ class Compiled(Folded):
         return compiled
 
 
-def folded(network: nn.Module, channels_last: bool = True) -> nn.Module:
-    """A copy of the network without batch norms and dropout, in every part that torch.fx can trace."""
+def folded(network: nn.Module) -> nn.Module:
+    """A copy of the network without batch norms and dropout, channels last, in every part that torch.fx can trace."""
     import copy
 
     import torch
 
     with quiet(), torch.inference_mode(False), torch.no_grad():  # weights made in inference mode could not be folded
         made = _folded(copy.deepcopy(network)).requires_grad_(False)
-        return made.to(memory_format=torch.channels_last) if channels_last else made  # type: ignore[call-overload]
+        return made.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
 
 def _folded(part: nn.Module) -> nn.Module:
