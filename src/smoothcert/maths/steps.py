@@ -34,7 +34,7 @@ class StepTable:
         >>> from scipy.special import ndtri
         >>> table = StepTable.of(ndtri, 10.0)
         >>> int(np.isnan(table.steps).sum()) < 100, float(np.nanmax(table.steps))
-        (True, 40.0)
+        (True, 38.0)
         >>> StepTable.of(ndtri, 1e4) is None
         True
         """
