@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -68,15 +69,14 @@ class Classifier(nn.Module):
         if self.takes_arrays is not None:
             return self.model(array_of(x) if self.takes_arrays else x)
         try:
-            output = self.model(x)
-        except (TypeError, AttributeError, ValueError, RuntimeError) as problem:
-            try:
-                output = self.model(array_of(x))
-            except Exception:
-                raise problem from None
-            self.takes_arrays = True
-            return output
-        self.takes_arrays = False
+            with warnings.catch_warnings():
+                # What numpy says where half of a function's work is done by arrays.
+                warnings.filterwarnings("error", "__array_wrap__", DeprecationWarning)
+                output = self.model(x)
+            self.takes_arrays = isinstance(output, np.ndarray)
+        except (TypeError, AttributeError, ValueError, RuntimeError, DeprecationWarning):
+            self.takes_arrays = _answers(self.model, array_of(x))
+            output = self.model(array_of(x) if self.takes_arrays else x)
         return output
 
     def _of_single_score(self, scores: Tensor) -> Tensor:
@@ -88,6 +88,15 @@ class Classifier(nn.Module):
             )
         self.single_logit = True
         return two_classes(scores, "logit")
+
+
+def _answers(model: Callable[..., Any], batch: Any) -> bool:
+    """Does it take such a batch?"""
+    try:
+        model(batch)
+    except Exception:  # a foreign function fails in any way it likes
+        return False
+    return True
 
 
 def as_classifier(model: Callable[[Tensor], Any]) -> Classifier:
