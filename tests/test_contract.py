@@ -32,7 +32,7 @@ ORDER = [
         "views",
     ),
     *("certificates", "records", "store", "memory", "metrics", "recertify", "report", "data"),  # all without torch
-    *("seeds", "noise", "models", "polling", "probing", "echo", "smoother", "tuners", "training"),
+    *("seeds", "noise", "sight", "models", "polling", "probing", "echo", "smoother", "tuners", "training"),
     *("run", "attacks", "explore", "search", "config", "testing", "cli"),
 ]
 WITHOUT_TORCH = {*ORDER[: ORDER.index("seeds")], "config"}

@@ -36,13 +36,18 @@ if TYPE_CHECKING:
     from smoothcert.tuners.pattern import Pattern
     from smoothcert.tuners.reuse import Reuse
     from smoothcert.tuners.ucan import DatasetWise, PerInput
+    from smoothcert.views import Ablation, Bands, Blocks, Chunks, Splitting
     from smoothcert.votes import Votes
 
 __version__ = "0.1.0"
 __all__ = [
+    "Ablation",
     "Ancer",
+    "Bands",
+    "Blocks",
     "Bound",
     "Certificate",
+    "Chunks",
     "DataDependent",
     "DatasetWise",
     "Engine",
@@ -56,6 +61,7 @@ __all__ = [
     "SmoothcertError",
     "Smoother",
     "Soundness",
+    "Splitting",
     "Tuner",
     "Votes",
     "attack",
@@ -64,9 +70,13 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Ablation": "views",
     "Ancer": "tuners.ancer",
+    "Bands": "views",
+    "Blocks": "views",
     "Bound": "estimators.bounds",
     "Certificate": "certificates",
+    "Chunks": "views",
     "DataDependent": "tuners.data_dependent",
     "DatasetWise": "tuners.ucan",
     "Engine": "engine",
@@ -80,6 +90,7 @@ _HOMES = {
     "Smoother": "smoother",
     "SmoothcertError": "errors",
     "Soundness": "certificates",
+    "Splitting": "views",
     "Tuner": "smoother",
     "Votes": "votes",
     "attack": "attacks.check",

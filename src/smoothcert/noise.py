@@ -15,6 +15,7 @@ from smoothcert.errors import SettingError
 from smoothcert.laws import Law, law_named
 from smoothcert.maths import FloatArray
 from smoothcert.maths.grid import LARGEST_STEP, certified_point, domain_of, whole_steps
+from smoothcert.registry import Plugin
 from smoothcert.seeds import TorchDraws
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -76,6 +77,11 @@ class Noise:
         return cls(law, law.scale_of(sigma), grid=grid)
 
     @property
+    def named(self) -> Plugin:
+        """What runs and records call it by: its law."""
+        return self.law
+
+    @property
     def domain(self) -> str:
         """Where the certificate's perturbations live; goes into every record."""
         return domain_of(None if self.grid is None else self.levels)
@@ -123,6 +129,10 @@ class Noise:
             z = z.add_(loc) if shifted else z
             part.copy_(z.clamp_(-LARGEST, LARGEST) if self.grid is None else z.round_())
         return drawn
+
+    def lot(self, number: int, count: int, shape: tuple[int, ...], draws: TorchDraws) -> Tensor:
+        """The draws of a count's block of this number: fresh ones, whatever the number."""
+        return self.draw(count, shape, draws)
 
     def _in_steps(self, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor, bool]:
         """Scale and loc in units of the grid, and is there a loc? Found once: blocks are many, and noise stays the same."""

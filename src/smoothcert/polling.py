@@ -61,6 +61,7 @@ class Count:
     looks: IntArray
     block: int
     stops: Callable[[Votes], bool] = lambda votes: False
+    confidence: float = 0.0  # a row whose softmax stays below it votes for nobody, as one that is no number
     then: Callable[[Count], Count | None] | None = None  # what to count next for this input, once this is done
     issued: int = 0
     back: dict[int, IntArray] = field(default_factory=dict)
@@ -95,7 +96,7 @@ class Count:
 
     def tally(self, number: int, logits: Tensor) -> IntArray:
         """What the logits of one block's rows add to the total."""
-        return tally(logits)
+        return tally(logits, self.confidence)
 
     def add(self, number: int, tally: IntArray, seconds: float) -> None:
         """A block came back: count what is next in order, and look where a look is due."""
@@ -221,7 +222,7 @@ class Pollster:
             drawn = self._fresh(count, number, count.index)
             return count.copies(number, drawn, drawn)
         scale, loc = count.noise.scale, count.noise.loc
-        key = (count.noise.law, id(scale), id(loc), count.noise.grid, count.shape, count.stage, number)
+        key = (count.noise.named, id(scale), id(loc), count.noise.grid, count.shape, count.stage, number)
         with self._drawing:
             if key not in self._drawn:
                 # The scale and loc are kept with the draws, so that their identities stay theirs.
@@ -233,7 +234,7 @@ class Pollster:
 
     def _fresh(self, count: Count, number: int, index: int) -> Tensor:
         draws = draws_for(self.seed, index, count.stage, number, dtype=count.noise.sampling_dtype, device=self.device)
-        return count.noise.draw(self.block, count.shape, draws)
+        return count.noise.lot(number, self.block, count.shape, draws)
 
 
 class Race:
@@ -385,9 +386,16 @@ def in_blocks(classify: Callable[..., Tensor], blocks: Iterable[tuple[Tensor, ..
     return torch.cat([again(*block) for block in every])
 
 
-def tally(logits: Tensor) -> IntArray:
-    """Votes per class, and in the last place the rows with a NaN, which is the largest of its row."""
-    return torch.bincount(winners(logits), minlength=logits.shape[1] + 1).cpu().numpy()
+def tally(logits: Tensor, confidence: float = 0.0) -> IntArray:
+    """Votes per class, and in the last place the rows with a NaN, which is the largest of its row, or not sure enough.
+
+    >>> tally(torch.tensor([[3.0, 0.0], [0.1, 0.0], [0.0, torch.nan]]), 0.9)
+    array([1, 0, 2])
+    """
+    found = winners(logits)
+    if confidence > 0:
+        found = found.masked_fill(~(logits.double().softmax(dim=1).amax(dim=1) >= confidence), logits.shape[1])
+    return torch.bincount(found, minlength=logits.shape[1] + 1).cpu().numpy()
 
 
 def winners(logits: Tensor) -> Tensor:

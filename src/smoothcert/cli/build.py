@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smoothcert.cli.console import progress_bar
+from smoothcert.cli.console import errors, progress_bar
 from smoothcert.cli.flags import Given
 from smoothcert.config import DataSettings, NoiseSettings, Settings
 from smoothcert.errors import ModelError, RunError, SettingError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from smoothcert.noise import Noise
     from smoothcert.smoother import Smoother
     from smoothcert.store import Place
+    from smoothcert.views import View
 
 
 def certified_with(run: Place, given: Given) -> tuple[Smoother, Dataset]:
@@ -69,9 +71,13 @@ def indices_of(settings: DataSettings, dataset: Dataset) -> list[int]:
     return choose_indices(len(dataset), limit=settings.limit, skip=settings.skip, indices=chosen)
 
 
-def noise_of(settings: NoiseSettings, dataset: Dataset) -> Noise:
-    """The noise: by sigma, or by scale; on the data set's grid unless another is named."""
+def noise_of(settings: NoiseSettings, dataset: Dataset, model: str | None = None) -> Noise | View:
+    """Views by their name; or noise by sigma, or by scale, on the data set's grid unless another is named."""
+    from smoothcert import views
     from smoothcert.noise import Noise
+
+    if views.REGISTRY.knows(settings.law):
+        return _views(settings, model)
 
     if (settings.sigma is None) == (settings.scale is None):
         raise SettingError(
@@ -86,6 +92,32 @@ def noise_of(settings: NoiseSettings, dataset: Dataset) -> Noise:
     return Noise(plain.law, plain.scale, loc, grid)
 
 
+def _views(settings: NoiseSettings, model: str | None) -> View:
+    """The views, and nothing that is said of noise only; training chose their confidence, unless it is given."""
+    from smoothcert.views import view_named
+
+    usual = NoiseSettings()
+    for name in ("sigma", "scale", "loc", "grid"):
+        if getattr(settings, name) != getattr(usual, name):
+            raise SettingError(
+                f"--noise {settings.law} names views, which have no {name}; leave it out: what they have is written after "
+                "their name (smoothcert list views)"
+            )
+    view = view_named(settings.law)
+    if model is None or Path(model).suffix != ".safetensors" or "confidence=" in settings.law:
+        return view
+    from smoothcert.models import CONFIDENCE_KEY, read_metadata
+
+    kept = read_metadata(model)
+    trained = kept.get("smoothcert.noise", "").partition(" ")[0]
+    chosen = float(kept.get(CONFIDENCE_KEY, 0.0)) if trained == str(view) else 0.0
+    if chosen:
+        errors.print(
+            f"views vote from a softmax of {chosen:g} on, as training chose; confidence=… after their name is another"
+        )
+    return replace(view, confidence=chosen)
+
+
 def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = None) -> Smoother:
     """The smoothed classifier, all settings checked before anything is computed or written."""
     from smoothcert.engine import device_named
@@ -93,7 +125,7 @@ def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = No
     from smoothcert.smoother import Smoother
     from smoothcert.tuners import tuner_named
 
-    noise, votes = noise_of(settings.noise, dataset), settings.votes
+    noise, votes = noise_of(settings.noise, dataset, settings.model.source), settings.votes
     tuner = tuner_named(method_of(votes.method, settings.model.source))
     device_named(settings.engine.device)
     source = settings.model
@@ -114,6 +146,7 @@ def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = No
         model,
         noise,
         votes.norm,
+        threat=votes.threat,
         select=votes.select,
         estimate=votes.trials,
         alpha=votes.alpha,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from torch import nn
 
 from smoothcert.models.adapters import Classifier, classifier_of, unfixed
-from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
+from smoothcert.models.architecture import ARCHITECTURE_KEY, CONFIDENCE_KEY, Architecture
 from smoothcert.models.exported import Exported
 from smoothcert.models.loading import load_model
 from smoothcert.models.mlp import mlp
@@ -21,6 +21,7 @@ from smoothcert.models.weights import load_weights, read_metadata, read_state, s
 
 __all__ = [
     "ARCHITECTURE_KEY",
+    "CONFIDENCE_KEY",
     "MODELS",
     "Architecture",
     "Classifier",

@@ -12,6 +12,7 @@ from torch import nn
 from smoothcert.errors import ModelError, look_up
 from smoothcert.models.normalize import check_normalisation, with_normalisation
 
+CONFIDENCE_KEY = "smoothcert.confidence"  # from what softmax on a view votes, where training chose one
 ARCHITECTURE_KEY = "smoothcert.architecture"
 FIELDS = ("name", "shape", "classes", "mean", "std")
 

@@ -11,6 +11,14 @@ from smoothcert.certificates import Soundness, weakest
 from smoothcert.errors import RunError
 from smoothcert.records.record import Record
 from smoothcert.store import Place, directory_of, open_run
+from smoothcert.threats import THREATS
+from smoothcert.views import REGISTRY as VIEWS
+from smoothcert.views import view_named
+
+
+def measure_of(record: Record) -> str:
+    """In what a radius of this record is measured."""
+    return f"{record.against} distance, input units" if record.threat is None else THREATS[record.threat].measure
 
 
 @dataclass(frozen=True)
@@ -30,6 +38,8 @@ class Line:
         if len({(record.law, record.scale) for record in self.records}) > 1:
             return "per input"
         scale = self.records[0].scale
+        if VIEWS.knows(self.records[0].law):
+            return view_named(self.records[0].law).title
         return (
             f"{self.records[0].law} {scale:.3g}"
             if isinstance(scale, float)
