@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 
 import smoothcert as sc
+from smoothcert.asks import tally
 from smoothcert.certificates import Soundness
 from smoothcert.data.base import ArrayDataset
 from smoothcert.engine import Engine
 from smoothcert.errors import InputError, RunError, SettingError
 from smoothcert.estimators.bounds import Bound, Counted
 from smoothcert.maths.counting import counted_reach
-from smoothcert.polling import tally
 from smoothcert.recertify import recertify
 from smoothcert.records.record import Record, certificate_of
 from smoothcert.regions import Region

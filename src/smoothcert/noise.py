@@ -53,6 +53,10 @@ class Noise:
         object.__setattr__(self, "_prepared", {})
         self._check()
 
+    def __getstate__(self) -> dict[str, object]:
+        """All but what was prepared for a device."""
+        return {**self.__dict__, "_prepared": {}}
+
     def _check(self) -> None:
         least = float(self.scale.detach().min()) if self.scale.numel() else 0.0
         if not (least > 0 and bool(self.scale.isfinite().all())):
@@ -129,10 +133,6 @@ class Noise:
             z = z.add_(loc) if shifted else z
             part.copy_(z.clamp_(-LARGEST, LARGEST) if self.grid is None else z.round_())
         return drawn
-
-    def lot(self, number: int, count: int, shape: tuple[int, ...], draws: TorchDraws) -> Tensor:
-        """The draws of a count's block of this number: fresh ones, whatever the number."""
-        return self.draw(count, shape, draws)
 
     def _in_steps(self, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor, bool]:
         """Scale and loc in units of the grid, and is there a loc? Found once: blocks are many, and noise stays the same."""

@@ -27,7 +27,7 @@ KEPT = 2**28  # bytes of lenses that are kept: they are the same for every input
 class Sight(Noise):
     """Views in the place of noise: a draw is a lens, and a copy of x is what is seen of it through one.
 
-    Where all views are asked, block b of a count holds views b·block, b·block + 1, … and nothing is drawn at all.
+    Where all views are asked they are taken by their numbers, and nothing is drawn at all.
     """
 
     view: View
@@ -39,6 +39,9 @@ class Sight(Noise):
         object.__setattr__(self, "loc", torch.zeros((), dtype=torch.float64))
         object.__setattr__(self, "grid", None if view.grid is None else 1 / view.grid)
         object.__setattr__(self, "_lenses", {})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Sight, (self.view,)
 
     @property
     def law(self) -> Law:
@@ -65,15 +68,13 @@ class Sight(Noise):
         """The lenses of ``count`` views, each drawn from all of them."""
         return torch.as_tensor(self.view.drawn(shape, count, draws), device=draws.device)
 
-    def lot(self, number: int, count: int, shape: tuple[int, ...], draws: TorchDraws) -> Tensor:
-        """Lenses by their numbers where all views are asked, those of the last block beginning again; else drawn."""
-        if not self.view.complete:
-            return self.draw(count, shape, draws)
-        key = (shape, number, count, draws.device)
+    def numbered(self, start: int, count: int, shape: tuple[int, ...], device: torch.device) -> Tensor:
+        """The lenses of views start, start + 1, …, after the last one beginning again."""
+        key = (shape, start, count, device)
         found = self._lenses.get(key)
         if found is None:
-            numbers = np.arange(number * count, (number + 1) * count) % self.view.count(shape)
-            found = torch.as_tensor(_narrow(self.view.lens(shape, numbers)), device=draws.device)
+            numbers = np.arange(start, start + count) % self.view.count(shape)
+            found = torch.as_tensor(_narrow(self.view.lens(shape, numbers)), device=device)
             if sum(each.nbytes for each in list(self._lenses.values())) + found.nbytes <= KEPT:
                 self._lenses[key] = found
         return found
