@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib import import_module
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from smoothcert.estimators.bounds import Bound, Counted
 from smoothcert.laws import Law, law_named
 from smoothcert.maths import FloatArray
 from smoothcert.maths.counting import counted_reach
+from smoothcert.maths.geometry import round_down
 from smoothcert.radius import RadiusTarget, proved_radius
 from smoothcert.regions import Region
 from smoothcert.threats import ReplacedRegion, Threat
@@ -45,7 +47,7 @@ def weakest(labels: Iterable[Soundness]) -> Soundness:
     return max(labels, key=order.index)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Certificate:
     """Inside region the smoothed classifier answers label; an abstention has label None, region None, radius 0.0."""
 
@@ -54,6 +56,21 @@ class Certificate:
     region: Region | ReplacedRegion | None
     soundness: Soundness
     rule: str = ""
+
+    def __repr__(self) -> str:
+        sure = "exact" if self.exact else f"p >= {round_down(self.bound.lower, 4)}"
+        worth = f"{self.soundness.value}, {sure}"
+        if self.label is None or self.region is None:
+            return f"Certificate(abstains, {worth})"
+        if isinstance(self.region, ReplacedRegion):
+            return f"Certificate(label={self.label}, threat={self.region.threat}, {worth})"
+        return f"Certificate(label={self.label}, radius={round_down(self.radius)}, norm={self.region.norm:g}, {worth})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the numbers, and of an image its picture and the map of its region."""
+        # Pictures are drawn far above this file, so what draws them is imported only when one is looked at.
+        html: str = import_module("smoothcert.report.notebook").certificate_html(self)
+        return html
 
     @property
     def radius(self) -> float:

@@ -40,6 +40,9 @@ class Sight(Noise):
         object.__setattr__(self, "grid", None if view.grid is None else 1 / view.grid)
         object.__setattr__(self, "_lenses", {})
 
+    def __repr__(self) -> str:
+        return f"Sight({self.view})"
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Sight, (self.view,)
 
@@ -117,16 +120,16 @@ class Aim:
     against: float | Threat
 
     @classmethod
-    def of(cls, noise: Noise, norm: float, threat: str | Threat | None) -> Aim:
+    def of(cls, noise: Noise, norm: float | str, threat: str | Threat | None) -> Aim:
         """The norm or the threat, once it is one that the noise or the views have a certificate against; norm 0 is l0."""
         if not isinstance(noise, Sight):
             if threat is not None:
                 raise SettingError(
                     f"threat={threat} needs views, such as bands, blocks, chunks or ablation; got noise ({noise.named})"
                 )
-            check_norm(norm)
-            return cls(None, float(norm))
-        wanted = float(norm) if threat is None and norm != 0 else threat_named(threat or "l0:1")
+            return cls(None, check_norm(norm))
+        hamming = threat is None and norm in (0, "0")
+        wanted = check_norm(norm) if threat is None and not hamming else threat_named(threat or "l0:1")
         known = noise.view.threats if isinstance(wanted, Threat) else noise.view.norms
         if (wanted.name if isinstance(wanted, Threat) else wanted) not in known:
             raise noise.view.no_certificate(str(wanted) if isinstance(wanted, Threat) else f"l{wanted:g}")

@@ -13,6 +13,7 @@ from smoothcert.certificates import Ballot, Certificate, Soundness
 from smoothcert.errors import StoreError
 from smoothcert.estimators.bounds import bound_of
 from smoothcert.maths import FloatArray
+from smoothcert.maths.geometry import round_down
 from smoothcert.regions import Region
 from smoothcert.threats import THREATS, ReplacedRegion, Threat
 from smoothcert.votes import Votes
@@ -52,6 +53,11 @@ class Record:
     echo: float | None = None  # how often other inputs get the label under this noise; None if it was not measured
     threat: str | None = None  # what was certified against, if not a norm: its radius is a size
     version: int = VERSION
+
+    def __repr__(self) -> str:
+        answer = "abstains" if self.label is None else f"label={self.label}, radius={round_down(self.radius)}"
+        known = f"{self.soundness.value}, p >= {round_down(self.lower, 4)}"
+        return f"Record(index={self.index}, truth={self.truth}, {answer}, norm={self.norm:g}, {known})"
 
     @property
     def exact(self) -> bool:

@@ -103,7 +103,11 @@ def main_sheet(lines: Sequence[Line], radii: Sequence[float]) -> Sheet:
         [f"{math.ceil(row['expected_wrong'] * 1000 - 1e-9) / 1000:.3f}" for row in rows],
     )
     if any(row["invalid_votes"] for row in rows):
-        add("votes for nobody (NaN, or below confidence)", [str(row["invalid_votes"]) for row in rows])
+        exact = any(row["exact"] for row in rows)
+        add(
+            "votes for nobody (NaN, unsure)" if exact else "NaN votes (counted against)",
+            [str(row["invalid_votes"]) for row in rows],
+        )
     if any(row["decided_radii"] for row in rows):
         radii_asked = [",".join(f"{radius:g}" for radius in row["decided_radii"]) or "all" for row in rows]
         add("radii decided (others: at least)", radii_asked)
