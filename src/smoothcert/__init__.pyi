@@ -3,6 +3,7 @@
 from smoothcert.attacks.check import attack as attack
 from smoothcert.certificates import Certificate as Certificate
 from smoothcert.certificates import Soundness as Soundness
+from smoothcert.data.guests import as_dataset as as_dataset
 from smoothcert.engine import Engine as Engine
 from smoothcert.errors import SmoothcertError as SmoothcertError
 from smoothcert.estimators.bounds import Bound as Bound

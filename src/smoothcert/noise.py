@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -15,8 +16,9 @@ from smoothcert.errors import SettingError
 from smoothcert.laws import Law, law_named
 from smoothcert.maths import FloatArray
 from smoothcert.maths.grid import LARGEST_STEP, certified_point, domain_of, whole_steps
+from smoothcert.maths.steps import StepTable
 from smoothcert.registry import fitted
-from smoothcert.seeds import TorchDraws
+from smoothcert.seeds import KeyedDraws, TorchDraws
 
 LARGEST = float(np.finfo(np.float32).max)
 PART = 2**18  # numbers drawn at a time; part of what a key stands for, so it never changes
@@ -132,12 +134,23 @@ class Noise:
         """
         scale, loc, shifted = self._in_steps(draws.device, draws.dtype)
         drawn = torch.empty((count, *shape), device=draws.device)
+        if isinstance(draws, KeyedDraws) and (table := self._table) is not None:
+            for flat in torch.split(drawn.flatten(), PART):
+                table.fill(draws.bits(len(flat)), flat.numpy(), draws.uniform_numbers)
+            return drawn
         # A few copies at a time, so that they stay in the cache until they are done.
         for part in torch.split(drawn, max(1, PART // max(1, math.prod(shape)))):
             z: Tensor = self.law.sample(tuple(part.shape), draws).mul_(scale)
             z = z.add_(loc) if shifted else z
             part.copy_(z.clamp_(-LARGEST, LARGEST) if self.grid is None else z.round_())
         return drawn
+
+    @cached_property
+    def _table(self) -> StepTable | None:
+        """What votes on the grid are looked up in: for one scale, no loc, and a law that can be inverted exactly."""
+        if self.grid is None or self.scale.numel() != 1 or not self.law.inverts or bool(self.loc.any()):
+            return None
+        return StepTable.of(self.law.quantile, float(self.scale) * self.levels)
 
     def _in_steps(self, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor, bool]:
         """Scale and loc in units of the grid, and is there a loc? Found once: blocks are many, and noise stays the same."""

@@ -21,6 +21,7 @@ from smoothcert.answers import Loaded
 from smoothcert.asks import Ask, Noisy, Tuning
 from smoothcert.certificates import Ballot, Certificate, Soundness, conclude, weakest
 from smoothcert.data.base import Dataset
+from smoothcert.data.guests import as_dataset, is_batch
 from smoothcert.echo import NUMBER, VOTES, References, beside, mixed
 from smoothcert.engine import Engine, device_named
 from smoothcert.errors import InputError, SettingError
@@ -266,15 +267,27 @@ class Smoother(nn.Module, metaclass=_Brief):
         tables = [count.votes() for count in counts]
         return [int(table.leaders()[0]) if leads(table, self.plan.alpha)[0] else None for table in tables]
 
-    def certify(self, x: Tensor, first_index: int = 0) -> list[Certificate]:
+    def certify(self, x: Any, first_index: int = 0) -> list[Certificate]:
         """One Certificate per input, each wrong with probability at most alpha.
 
-        The input's index keys its noise: give separate calls separate ranges, or they share draws. A memory settles the
-        certificates in the order of the batch.
+        x is a batch, or any data that ``sc.as_dataset`` takes, such as a DataLoader. The input's index keys its noise: its
+        position in the batch or the data set, from ``first_index`` on. Give separate calls separate ranges, or they share
+        draws. A memory settles the certificates in the order of the inputs.
         """
-        polls = list(self.polls([Batch(x, range(first_index, first_index + len(x)))]))  # all, before any is settled
+        polls = list(self.polls(self._batches(x, first_index)))  # all, before any is settled
         found = ((self.conclude(poll), poll.noise.center_of(poll.x)) for poll in polls)
         return [c if self.memory is None else self.memory.settle(c, center=center) for c, center in found]
+
+    def _batches(self, x: Any, first_index: int) -> Iterator[Batch]:
+        """The inputs with their indices; those of a data set a few at a time, with their truths."""
+        if is_batch(x):
+            yield Batch(x, range(first_index, first_index + len(x)))
+            return
+        dataset = as_dataset(x)
+        for start in range(0, len(dataset), self.engine.rows):
+            chosen = range(start, min(start + self.engine.rows, len(dataset)))
+            inputs = torch.from_numpy(dataset.inputs(chosen))
+            yield Batch(inputs, [first_index + index for index in chosen], dataset.truths(chosen))
 
     def polls(self, batches: Iterable[Batch]) -> Iterator[Poll]:
         """The votes on each input, in order; new inputs are taken in while hard ones are still being decided.
