@@ -14,6 +14,7 @@ from smoothcert.models.factory import from_factory, is_factory
 from smoothcert.models.networks import REGISTRY, is_network
 from smoothcert.models.normalize import check_normalisation, with_normalisation
 
+CONFIDENCE_KEY = "smoothcert.confidence"  # from what softmax on a view votes, where training chose one
 ARCHITECTURE_KEY = "smoothcert.architecture"
 FIELDS = ("name", "shape", "classes", "mean", "std")
 
