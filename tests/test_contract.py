@@ -44,6 +44,7 @@ ORDER = [
         "execution",
         "probing",
         "echo",
+        "calibration",
         "smoother",
         "tuners",
         "training",
