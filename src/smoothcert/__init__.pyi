@@ -4,6 +4,7 @@ from smoothcert.attacks.check import attack as attack
 from smoothcert.calibration import calibrate as calibrate
 from smoothcert.certificates import Certificate as Certificate
 from smoothcert.certificates import Soundness as Soundness
+from smoothcert.data.guests import as_dataset as as_dataset
 from smoothcert.engine import Engine as Engine
 from smoothcert.errors import SmoothcertError as SmoothcertError
 from smoothcert.estimators.bounds import Bound as Bound
@@ -22,6 +23,11 @@ from smoothcert.tuners.pattern import Pattern as Pattern
 from smoothcert.tuners.reuse import Reuse as Reuse
 from smoothcert.tuners.ucan import DatasetWise as DatasetWise
 from smoothcert.tuners.ucan import PerInput as PerInput
+from smoothcert.views import Ablation as Ablation
+from smoothcert.views import Bands as Bands
+from smoothcert.views import Blocks as Blocks
+from smoothcert.views import Chunks as Chunks
+from smoothcert.views import Splitting as Splitting
 from smoothcert.votes import Votes as Votes
 
 __version__: str
