@@ -51,5 +51,5 @@ def command(
         for sheet in tables(lines, chosen):
             output.print(to_rich(sheet))
     for warning in unfair(found):
-        errors.print(f"note: {warning}")
+        errors.print(f"note: {warning.words}")
     errors.print(f"report: {page}")
