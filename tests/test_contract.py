@@ -15,6 +15,7 @@ ROOT = Path(smoothcert.__file__).parent
 ORDER = [
     *(
         "errors",
+        "progress",
         "files",
         "maths",
         "registry",
@@ -32,7 +33,7 @@ ORDER = [
         "views",
     ),
     *("certificates", "records", "store", "memory", "metrics", "recertify", "report", "data"),  # all without torch
-    *("seeds", "noise", "models", "polling", "probing", "echo", "smoother", "tuners", "training"),
+    *("seeds", "noise", "asks", "models", "polling", "execution", "probing", "echo", "smoother", "tuners", "training"),
     *("run", "attacks", "explore", "search", "config", "testing", "cli"),
 ]
 WITHOUT_TORCH = {*ORDER[: ORDER.index("seeds")], "config"}

@@ -16,10 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from smoothcert.asks import Ask, Noisy, winners
 from smoothcert.errors import NotFixed
 from smoothcert.maths import FloatArray
 from smoothcert.noise import Noise
-from smoothcert.polling import Count, Pollster, winners
+from smoothcert.polling import Pollster
 from smoothcert.seeds import Stage, generator_for
 
 ROUNDING = 1e-4  # of a logit's size: float32 networks stay below it, whatever else is in the batch
@@ -91,12 +92,12 @@ class Answer:
 class Probe:
     """The checks of one classifier on inputs of one shape: four blocks to begin with, and one at the end."""
 
-    def __init__(self, pollster: Pollster, x: Tensor, noise: Noise, index: int) -> None:
+    def __init__(self, pollster: Pollster, x: Tensor, noise: Noise, index: int, *, shared: bool = False) -> None:
         self.pollster = pollster
         self.calls, self.seconds, self.rounding = 0, 0.0, 0.0
         self._forms: set[str] = set()
-        place, looks = noise.placer(x.to(pollster.device)), np.array([pollster.block])
-        self._count = Count(index, Stage.PROBE, place, noise, tuple(x.shape), looks, pollster.block)
+        scene = Noisy(x.to(pollster.device), noise)
+        self._asked = Ask(index, Stage.PROBE, scene, 0, 1, pollster.block, shared)
 
     @property
     def facts(self) -> dict[str, float]:
@@ -138,12 +139,12 @@ class Probe:
     @torch.inference_mode()
     def _drawn(self, number: int) -> Tensor:
         """A block of noisy copies of the input."""
-        return self.pollster.copies(self._count, number)
+        return self.pollster.copies(self._asked, number)
 
     def _places(self) -> tuple[Tensor, Tensor, Tensor]:
         """Another order in which no row keeps its place; and the places of a block in two halves."""
         block = self.pollster.block
-        ring = torch.randperm(block, generator=generator_for(self.pollster.seed, self._count.index, Stage.PROBE, 2))
+        ring = torch.randperm(block, generator=generator_for(self.pollster.seed, self._asked.index, Stage.PROBE, 2))
         order = torch.empty_like(ring)
         order[ring] = ring.roll(1)
         half = max(1, block // 2)
@@ -223,7 +224,7 @@ class RandomProbe(Probe):
         self._compare_groups(END, np.stack([self._scores(self.first), self._scores(same.logits)]))
 
     def _copies_of_one(self) -> Tensor:
-        return self._drawn(0)[:1].expand(self.pollster.block, *self._count.shape)
+        return self._drawn(0)[:1].expand(self.pollster.block, *self._asked.scene.shape)
 
     def _scores(self, logits: Tensor) -> FloatArray:
         """By how much the label leads, per row."""
