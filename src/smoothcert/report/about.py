@@ -65,6 +65,8 @@ def _setting(run: Run, section: str) -> str:
 
 
 def _votes(line: Line) -> str:
-    return f"{line.facts.get('configuration', {}).get('trials', max(r.trials for r in line.records)):,} at most".replace(
-        ",", "\u202f"
+    return (
+        f"{line.facts.get('configuration', {}).get('trials', max(r.trials for r in line.records)):,} at most".replace(
+            ",", "\u202f"
+        )
     )

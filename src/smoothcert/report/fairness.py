@@ -13,6 +13,7 @@ from smoothcert.records.facts import FACTS, UNDECLARED, plan_of
 from smoothcert.registry import written
 from smoothcert.report.runs import Line, Run
 
+
 @dataclass(frozen=True)
 class Note:
     """One thing to know before comparing, and the section of the page where it matters."""
@@ -167,5 +168,7 @@ def _subsets(runs: Sequence[Run]) -> list[Note]:
         return []
     shared = len(frozenset.intersection(*(run.indices for run in runs)))
     sizes = ", ".join(f"{run.name}: {len(run.indices)}" for run in runs)
-    words = f"different subsets of the data ({sizes}; {shared} in common): part of any difference is the choice of inputs"
+    words = (
+        f"different subsets of the data ({sizes}; {shared} in common): part of any difference is the choice of inputs"
+    )
     return [Note(words, "inputs")]

@@ -58,6 +58,11 @@ def speaks_of(finding: Finding, record: Record) -> bool:
     return (finding.label, finding.radius) == (record.label, record.region_radius * finding.times)
 
 
+def rank(finding: Finding) -> tuple[bool, float]:
+    """The least is the worst: the nearest violation, or else the smallest margin."""
+    return not finding.violated, finding.worst.gauge if finding.violated else finding.worst.margin
+
+
 def mark_of(finding: Finding) -> Mark:
     """One finding as a mark."""
     worst = finding.worst

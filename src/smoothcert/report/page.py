@@ -114,7 +114,9 @@ def _step(largest: float) -> float:
         return 0.0
     magnitude = math.floor(math.log10(largest / STEPS)) + 1
     return next(
-        float(f"{factor}e{magnitude - 1}") for factor in (1, 2, 5, 10) if factor * 10.0 ** (magnitude - 1) * STEPS >= largest
+        float(f"{factor}e{magnitude - 1}")
+        for factor in (1, 2, 5, 10)
+        if factor * 10.0 ** (magnitude - 1) * STEPS >= largest
     )
 
 

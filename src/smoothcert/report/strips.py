@@ -11,7 +11,7 @@ from smoothcert.maths import FloatArray
 from smoothcert.metrics.curves import counts
 from smoothcert.records.findings import Finding
 from smoothcert.records.record import Record
-from smoothcert.report.marks import Marks
+from smoothcert.report.marks import Marks, rank
 from smoothcert.report.pictures import uri
 from smoothcert.report.runs import Run
 from smoothcert.store import ResultStore, open_run
@@ -54,12 +54,8 @@ def _worst(marks: Marks, indices: set[int]) -> dict[int, Finding]:
     worst: dict[int, Finding] = {}
     for finding in marks.findings():
         if finding.index in indices and finding.worst.gauge > 0:
-            worst[finding.index] = min(worst.get(finding.index, finding), finding, key=_rank)
+            worst[finding.index] = min(worst.get(finding.index, finding), finding, key=rank)
     return worst
-
-
-def _rank(finding: Finding) -> tuple[bool, float]:
-    return not finding.violated, finding.worst.gauge if finding.violated else finding.worst.margin
 
 
 def _strip(run: Run, store: ResultStore, record: Record, which: str, finding: Finding | None) -> dict[str, Any]:

@@ -32,13 +32,18 @@ const Smoothcert = {};
 
   // What a link shows: names and values behind the # of the address. A bare word there is a section.
   function address() {
-    const text = decodeURIComponent(location.hash.slice(1));
-    const values = new Map(Object.entries(Object.fromEntries(new URLSearchParams(text.includes("=") ? text : `see=${text}`))));
+    const values = new Map();
+    const reread = () => {
+      const text = location.hash.slice(1);
+      values.clear();
+      new URLSearchParams(text.includes("=") ? text : `see=${text}`).forEach((value, name) => values.set(name, value));
+    };
+    reread();
     const write = () => {
       const words = new URLSearchParams([...values].filter(([, value]) => value !== "" && value != null)).toString();
       history.replaceState(history.state, "", words ? `#${words}` : "#");
     };
-    return { get: (name) => values.get(name) ?? "", set: (name, value) => { values.set(name, value); write(); } };
+    return { get: (name) => values.get(name) ?? "", set: (name, value) => { values.set(name, value); write(); }, reread };
   }
 
   // Light, dark, or what the system says; remembered while the page is open, changed by one button.
@@ -98,7 +103,7 @@ const Smoothcert = {};
   // A plain table as the command prints it; on a phone every row is a card.
   function table({ title, note, header, rows, ends = [] }) {
     const row = (cells, number) => element("tr", { class: ends.includes(number) && "end" },
-      cells.map((text, at) => element(at ? "td" : "th", { "data-head": at ? header[at] : null, scope: at ? null : "row" }, words(text))));
+      cells.map((text, at) => element(at ? "td" : "th", { "data-head": at ? header[at] : null, scope: at ? null : "row" }, at ? element("span", {}, words(text)) : words(text))));
     return element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title || header[0] }, element("table", { class: "plain" },
       element("caption", {}, title, note && element("div", {}, note)),
       element("thead", {}, element("tr", {}, header.map((text) => element("th", { scope: "col" }, breakable(text))))),

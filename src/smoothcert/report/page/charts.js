@@ -80,7 +80,7 @@
     const medians = present.map((line) => ({ line, value: d3.median(own.get(line), (row) => row.value) }));
     return frame(width, {
       name: `${what} by ${label}`, summary: medians.map((one) => `median of ${one.line}: ${short(one.value)}`).join("; "),
-      height: 70 + 68 * present.length, marginTop: 18,
+      height: 70 + 68 * present.length, marginTop: 34,
       x: { label, domain, labelAnchor: "center", labelArrow: "none" }, y: { label: what, ticks: 2, nice: true, labelArrow: "none", labelAnchor: "top" }, fy: { domain: present, axis: null, padding: 0.3 },
       marks: [
         Plot.ruleY([0], { strokeOpacity: 0.4 }),
