@@ -191,7 +191,7 @@ class Explorer:
             return
         specimen = self._specimen(asked.index)
         axes = self._axes_of(specimen, asked.axes, asked.seed)
-        found = described(specimen, axes, asked.zoom) | asdict(asked)
+        found = described(specimen, axes, asked) | asdict(asked)
         found |= {"label": [None] * SIZE**2, "share": [None] * SIZE**2, "deployed": []}
         job.found = found
         steps = self._steps(specimen, axes, asked, job)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +21,16 @@ SIZE = (
     33  # cells along each axis; 2^k + 1, so that the input is the center of one, and the plane is filled coarse to fine
 )
 TOGETHER = 25  # cells asked at once: 5 × 5 are the first picture
-FLIPS, FLIP_VOTES = 6, 200  # points along the first axis at which the deployed classifier is asked, and votes at each
+FLIPS, FLIP_VOTES = 4, 200  # points along the first axis at which the deployed classifier is asked, and votes at each
 ANGLES = 361  # corners of a region's outline
 VOTES = (0, 20, 100)  # per cell; 0 is the base classifier without noise
-ZOOMS = (1.5, 3.0, 6.0)  # half the width of the slice, in units of the region's reach in it
+ZOOMS = (
+    0.0,
+    1.5,
+    3.0,
+    6.0,
+)  # half the width of the slice, in units of the region's reach in it; 0: as far as another class
+FURTHEST = 64.0  # times the reach, for another class to be looked for
 
 
 @dataclass(frozen=True)
@@ -35,7 +41,7 @@ class Asked:
     axes: str = "nearest"
     seed: int = 0
     votes: int = 0
-    zoom: float = 3.0
+    zoom: float = 0.0
 
     def __post_init__(self) -> None:
         allowed = {"axes": tuple(AXES), "votes": VOTES, "zoom": ZOOMS}
@@ -108,25 +114,32 @@ def landscape(specimen: Specimen, axes: Axes, extent: float, votes: int) -> Iter
 
     All cells meet the same draws. Every cell is asked at the point that the classifier would get there.
     """
-    smoother, noise = specimen.smoother, specimen.noise
     steps = np.linspace(-extent, extent, SIZE)
-    drawn = None
-    if votes:
-        dtype = noise.sampling_dtype
-        draws = draws_for(smoother.seed, specimen.index, Stage.PREDICT, 0, dtype=dtype, device=smoother.device)
-        drawn = noise.draw(votes, specimen.shape, draws)
+    drawn = _drawn(specimen, votes)
     cells = order()
     for first in range(0, len(cells), TOGETHER):
         some = cells[first : first + TOGETHER]
         places = [specimen.point(steps[c] * axes.vectors[0] + steps[r] * axes.vectors[1]) for r, c in some]
-        inputs = [torch.from_numpy(place.astype(np.float32)).to(smoother.device) for place in places]
-        if drawn is None:
-            batch = torch.stack(inputs)
-        else:
-            batch = torch.cat([noise.placer(one)(drawn, torch.empty_like(drawn)) for one in inputs])
-        label, share = _leaders(specimen, batch, len(some), votes)
+        label, share = _leaders(specimen, _batch(specimen, places, drawn), len(some), votes)
         spots = [r * SIZE + c for r, c in some]
         yield list(zip(spots, label, share, strict=True))
+
+
+def _drawn(specimen: Specimen, votes: int) -> Tensor | None:
+    """The draws that all points of a plane meet; none for the base classifier."""
+    if not votes:
+        return None
+    smoother, dtype = specimen.smoother, specimen.noise.sampling_dtype
+    draws = draws_for(smoother.seed, specimen.index, Stage.PREDICT, 0, dtype=dtype, device=smoother.device)
+    return specimen.noise.draw(votes, specimen.shape, draws)
+
+
+def _batch(specimen: Specimen, places: Sequence[FloatArray], drawn: Tensor | None) -> Tensor:
+    """What the classifier is asked for these points: themselves, or all their noisy copies."""
+    inputs = [torch.from_numpy(place.astype(np.float32)).to(specimen.smoother.device) for place in places]
+    if drawn is None:
+        return torch.stack(inputs)
+    return torch.cat([specimen.noise.placer(one)(drawn, torch.empty_like(drawn)) for one in inputs])
 
 
 def _leaders(specimen: Specimen, batch: Tensor, cells: int, votes: int) -> tuple[list[int], list[float]]:
@@ -148,13 +161,31 @@ def flips(specimen: Specimen, axes: Axes, extent: float) -> Iterator[tuple[float
         yield float(step), specimen.ask(specimen.point(step * axes.vectors[0]), FLIP_VOTES, anew=True).label
 
 
-def described(specimen: Specimen, axes: Axes, zoom: float) -> dict[str, Any]:
+def described(specimen: Specimen, axes: Axes, asked: Asked) -> dict[str, Any]:
     """All of a slice but its landscape."""
     outlines = regions(specimen, axes)
+    unit = reach(specimen, outlines)
+    extent, note = (asked.zoom * unit, "") if asked.zoom else _to_another(specimen, axes, unit, asked.votes)
     return {
         "size": SIZE,
-        "extent": zoom * reach(specimen, outlines),
+        "extent": extent,
+        "unit": unit,
         "words": axes.words,
-        "note": axes.note,
+        "note": " ".join(filter(None, (axes.note, note))),
         "outlines": {name: corners.tolist() for name, corners in outlines.items()},
     }
+
+
+@torch.inference_mode()
+def _to_another(specimen: Specimen, axes: Axes, unit: float, votes: int) -> tuple[float, str]:
+    """Half a width that shows the region, and another class if there is one along the first axis."""
+    steps = unit * np.geomspace(0.5, FURTHEST, 15)
+    places = [specimen.point(step * axes.vectors[0]) for step in (0.0, *steps)]
+    label, _ = _leaders(specimen, _batch(specimen, places, _drawn(specimen, votes)), len(places), votes)
+    other = next((step for step, one in zip(steps, label[1:], strict=True) if one != label[0]), None)
+    if other is None:
+        return (
+            3.0 * unit,
+            f"Along the first axis no other class was found within {FURTHEST:g} times the region (or the noise, without one).",
+        )
+    return float(max(1.25 * unit, 1.4 * other)), ""

@@ -81,7 +81,7 @@ function explore(data, place) {
       const row = Math.floor(k / size), column = k % size, from = own != null ? k : Math.min(size - 1, Math.round(row / stride) * stride) * size + Math.min(size - 1, Math.round(column / stride) * stride);
       return found.label[from] == null ? [] : [{ one: found.label[from], share: found.share[from], a: -extent + cell * column, b: -extent + cell * row }];
     });
-    const line = (name, style) => found.outlines[name] && Plot.line(found.outlines[name], { ...style, clip: true, ariaLabel: name });
+    const line = (name, style) => found.outlines[name] && Plot.line(found.outlines[name], { ...style, clip: true, ariaDescription: name });
     const share = found.votes ? `of ${found.votes} votes` : "probability", deployed = (found.deployed || []).map(([a, says]) => ({ a, says }));
     const drawn = frame(side, {
       name: `Plane through the input: ${found.words.join("; ")}`, summary: `classes on it: ${classes.map(classOf).join(", ")}`,
@@ -89,15 +89,15 @@ function explore(data, place) {
       x: { domain: [-edge, edge], label: found.words[0], labelAnchor: "center", labelArrow: "none", ticks: 6 },
       y: { domain: [-edge, edge], label: found.words[1], labelAnchor: "center", labelArrow: "none", ticks: 6 },
       marks: [
-        Plot.rect(cells, { x1: (d) => d.a - cell / 2, x2: (d) => d.a + cell / 2, y1: (d) => d.b - cell / 2, y2: (d) => d.b + cell / 2, inset: -0.3,
-          fill: (d) => colours.get(d.one) || "#888888", fillOpacity: (d) => 0.15 + 0.7 * d.share, ariaLabel: "cells" }),
+        Plot.rect(cells, { x1: (d) => d.a - cell / 2, x2: (d) => d.a + cell / 2, y1: (d) => d.b - cell / 2, y2: (d) => d.b + cell / 2, shapeRendering: "crispEdges",
+          fill: (d) => colours.get(d.one) || "#888888", fillOpacity: (d) => 0.15 + 0.7 * d.share, ariaDescription: "cells" }),
         line("box", { stroke: "currentColor", strokeWidth: 1.5, strokeDasharray: "1 3" }),
         line("region", { stroke: "currentColor", strokeWidth: 2.5 }),
         line("inner", { stroke: "currentColor", strokeWidth: 1.5, strokeDasharray: "5 4" }),
-        Plot.dot(deployed, { x: "a", y: 0, r: 6, fill: (d) => colours.get(d.says) || "#888888", stroke: "currentColor", strokeWidth: 1.5, symbol: "square", ariaLabel: "deployed" }),
+        Plot.dot(deployed, { x: "a", y: 0, r: 6, fill: (d) => colours.get(d.says) || "#888888", stroke: "currentColor", strokeWidth: 1.5, symbol: "square", ariaDescription: "deployed" }),
         Plot.text(deployed, { x: "a", y: 0, dy: -13, text: (d) => (d.says == null ? "?" : String(d.says)), fontWeight: 600, stroke: "var(--back)", strokeWidth: 4, fill: "currentColor" }),
         Plot.dot([[0, 0]], { symbol: "plus", r: 4, stroke: "currentColor", strokeWidth: 1.5 }),
-        at && Math.max(Math.abs(at[0]), Math.abs(at[1])) <= edge && Plot.dot([at], { r: 6, fill: "#D55E00", stroke: "white", strokeWidth: 1.5, ariaLabel: "point" }),
+        at && Math.max(Math.abs(at[0]), Math.abs(at[1])) <= edge && Plot.dot([at], { r: 6, fill: "#D55E00", stroke: "white", strokeWidth: 1.5, ariaDescription: "point" }),
         Plot.tip(cells, Plot.pointer({ x: "a", y: "b", maxRadius: 30, title: (d) => (d.one < 0 ? "no class" : `class ${classOf(d.one)}: ${d.share.toFixed(2)} ${share}`) })),
       ],
     });
@@ -153,7 +153,7 @@ function explore(data, place) {
   }
 
   // One input of one run: its certificate, its votes, its noise, a slice, and a point to move. What is set stays set for the next.
-  const kept = { axes: address.get("axes") || "nearest", votes: "0", zoom: String(data.zooms[1]), way: "a", far: "0", count: "100", anew: false, seed: 0 };
+  const kept = { axes: address.get("axes") || "nearest", votes: "0", zoom: "0", way: "a", far: "0", count: "100", anew: false, seed: 0 };
   function look(one, run) {
     let ticket = null, found = null, at = null, turn = 0;
     const status = element("div", { role: "status" }), verdict = element("div");
@@ -161,7 +161,7 @@ function explore(data, place) {
     const keep = (name, control) => { kept[name] = control.type === "checkbox" ? control.checked : control.value; if (name === "axes") address.set("axes", kept.axes === "nearest" ? "" : kept.axes); };
     const [axesLabel, axes] = choice("axes ", [["nearest", "towards the nearest other class"], ["random", "two random directions"], ["extremes", "largest and least θ"], ["curvature", "top and bottom Hessian eigenvectors"]], () => { keep("axes", axes); draw(); }, kept.axes);
     const [votesLabel, per] = choice("classifier ", run.votes.map((n) => [n, n ? `smoothed, ${n} votes a point` : "base, without noise"]), () => { keep("votes", per); draw(); }, kept.votes);
-    const [zoomLabel, zoom] = choice("width ", run.zooms.map((n) => [n, one.label == null ? `${n} × the noise` : `${n} × the region`]), () => { keep("zoom", zoom); draw(); }, kept.zoom);
+    const [zoomLabel, zoom] = choice("width ", run.zooms.map((n) => [n, n === 0 ? "to the next class" : one.label == null ? `${n} × the noise` : `${n} × the region`]), () => { keep("zoom", zoom); draw(); }, kept.zoom);
     const again = element("button", { type: "button", onclick: () => { kept.seed += 1; draw(); } }, "other directions");
     const [wayLabel, way] = choice("along ", [["a", "first axis of the slice"], ["b", "second axis of the slice"], ["point", "the point clicked on the slice"], ...(one.drawable ? [["drawing", "my drawing"]] : [])], () => { keep("way", way); slide(); }, kept.way === "b" ? "b" : "a");
     const far = element("input", { type: "range", min: -3, max: 3, step: 0.02, value: kept.way === "b" || kept.way === "a" ? kept.far : 0, "aria-label": "how far", oninput: () => { keep("far", far); slide(); } });
@@ -174,10 +174,10 @@ function explore(data, place) {
     // Where the region ends along a direction of the plane; without a region, the size of the noise.
     function end(name) {
       const line = found.outlines.region;
-      return line ? Math.abs(line[name === "a" ? 0 : (line.length - 1) / 4][name === "a" ? 0 : 1]) : found.extent / found.zoom;
+      return line ? Math.abs(line[name === "a" ? 0 : (line.length - 1) / 4][name === "a" ? 0 : 1]) : found.unit;
     }
 
-    const progress = (done, total) => status.replaceChildren(element("progress", { max: total, value: done, "aria-label": "the slice" }), element("span", { class: "faint" }, done ? `${done} of ${total} points` : "finding the axes…"));
+    const progress = (done, total) => status.replaceChildren(element("progress", { max: total, value: done, "aria-label": "the slice" }), element("span", { class: "faint busy" }, !done ? "finding the axes…" : done < total ? `${done} of ${total} points` : "asking the deployed classifier, which chooses its noise anew at every point…"));
     const giveUp = () => { turn += 1; if (ticket) { ask(`${run.where}stop`, { ticket }).catch(() => {}); ticket = null; } };
     async function draw() {
       giveUp();

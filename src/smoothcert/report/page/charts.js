@@ -28,7 +28,7 @@
       const own = main(line), style = { curve: "step-before", x: own.x }, all = of(line);
       return [
         bands ? Plot.areaY({ length: own.x.length }, { ...style, y1: own.low, y2: own.high, fill: colour(line), fillOpacity: 0.13 }) : null,
-        all.quiet && Plot.lineY({ length: all.x.length }, { ...style, x: all.x, y: all.y, stroke: colour(line), strokeWidth: 1, strokeDasharray: "1 3", ariaLabel: "with echoes" }),
+        all.quiet && Plot.lineY({ length: all.x.length }, { ...style, x: all.x, y: all.y, stroke: colour(line), strokeWidth: 1, strokeDasharray: "1 3", ariaDescription: "with echoes" }),
         Plot.lineY({ length: own.x.length }, { ...style, y: own.y, stroke: colour(line), strokeWidth: 2.2, strokeDasharray: line.dash }),
         Plot.dot({ length: all.marked.x.length }, { ...all.marked, r: 3.5, stroke: colour(line), strokeWidth: 1.5, fill: "var(--back)" }),
       ];
@@ -39,7 +39,7 @@
       name: `Certified accuracy against the ${what}`, summary,
       x: { label: what, domain, labelAnchor: "center", labelArrow: "none" },
       y: { label: "certified accuracy (%)", domain: [0, 100], grid: true, labelArrow: "none" },
-      marks: [zero(), marks, at != null && Plot.ruleX([Math.min(at, domain[1])], { stroke: "currentColor", strokeWidth: 1.5, ariaLabel: "cross-hair" }),
+      marks: [zero(), marks, at != null && Plot.ruleX([Math.min(at, domain[1])], { stroke: "currentColor", strokeWidth: 1.5, ariaDescription: "cross-hair" }),
         at != null && Plot.text([Math.min(at, domain[1])], { x: (x) => x, frameAnchor: "top", dy: -12, text: () => "⇔", fontSize: 15 }), names(lines, main, domain)],
     });
   }
