@@ -55,9 +55,10 @@ def nearest(specimen: Specimen, seed: int) -> Axes:
 
 def _with_across(first: FloatArray, specimen: Specimen, seed: int, other: FloatArray | None = None) -> FloatArray:
     """A direction, and the part of another that is across it; of a random one where nothing else is left."""
-    for second in (other, np.random.default_rng([seed, specimen.index]).standard_normal(first.size)):
-        rest = None if second is None else second - first * (first @ second)
-        if rest is not None and np.linalg.norm(rest) > 1e-3 * np.linalg.norm(second):
+    chance = np.random.default_rng([seed, specimen.index]).standard_normal(first.size)
+    for second in (chance if other is None else other, chance):
+        rest = second - first * (first @ second)
+        if np.linalg.norm(rest) > 1e-3 * np.linalg.norm(second):
             return np.stack([first, rest / np.linalg.norm(rest)])
     raise AssertionError("a random direction is never along another")
 

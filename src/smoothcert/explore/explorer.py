@@ -210,8 +210,8 @@ class Explorer:
             job.done += len(cells)
             yield True
         if self.smoother.tuner.reads_input:
-            for step, label in flips(specimen, axes, job.found["extent"]):
-                job.found["deployed"].append([step, label])
+            for answer in flips(specimen, axes, job.found["extent"]):
+                job.found["deployed"].append(answer)
                 yield True
         job.whole = True
 

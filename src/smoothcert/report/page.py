@@ -110,7 +110,7 @@ def grids_of(lines: Sequence[Line], radii: Sequence[float]) -> dict[str, dict[st
 
 def _step(largest: float) -> float:
     """A round number of which about STEPS fit into the largest radius; 0 where nothing is certified."""
-    if not 0 < largest < math.inf:
+    if not 1e-300 < largest < math.inf:  # smaller ones are nothing to look at
         return 0.0
     magnitude = math.floor(math.log10(largest / STEPS)) + 1
     return next(

@@ -97,7 +97,7 @@ function explore(data, place) {
         Plot.dot(deployed, { x: "a", y: 0, r: 6, fill: (d) => colours.get(d.says) || "#888888", stroke: "currentColor", strokeWidth: 1.5, symbol: "square", ariaDescription: "deployed" }),
         Plot.text(deployed, { x: "a", y: 0, dy: -13, text: (d) => (d.says == null ? "?" : String(d.says)), fontWeight: 600, stroke: "var(--back)", strokeWidth: 4, fill: "currentColor" }),
         Plot.dot([[0, 0]], { symbol: "plus", r: 4, stroke: "currentColor", strokeWidth: 1.5 }),
-        at && Math.max(Math.abs(at[0]), Math.abs(at[1])) <= edge && Plot.dot([at], { r: 6, fill: "#D55E00", stroke: "white", strokeWidth: 1.5, ariaDescription: "point" }),
+        at && Math.max(Math.abs(at[0]), Math.abs(at[1])) <= edge ? Plot.dot([at], { r: 6, fill: "#D55E00", stroke: "white", strokeWidth: 1.5, ariaDescription: "point" }) : null,
         Plot.tip(cells, Plot.pointer({ x: "a", y: "b", maxRadius: 30, title: (d) => (d.one < 0 ? "no class" : `class ${classOf(d.one)}: ${d.share.toFixed(2)} ${share}`) })),
       ],
     });

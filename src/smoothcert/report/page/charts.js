@@ -39,8 +39,8 @@
       name: `Certified accuracy against the ${what}`, summary,
       x: { label: what, domain, labelAnchor: "center", labelArrow: "none" },
       y: { label: "certified accuracy (%)", domain: [0, 100], grid: true, labelArrow: "none" },
-      marks: [zero(), marks, at != null && Plot.ruleX([Math.min(at, domain[1])], { stroke: "currentColor", strokeWidth: 1.5, ariaDescription: "cross-hair" }),
-        at != null && Plot.text([Math.min(at, domain[1])], { x: (x) => x, frameAnchor: "top", dy: -12, text: () => "⇔", fontSize: 15 }), names(lines, main, domain)],
+      marks: [zero(), marks, at == null ? null : Plot.ruleX([Math.min(at, domain[1])], { stroke: "currentColor", strokeWidth: 1.5, ariaDescription: "cross-hair" }),
+        at == null ? null : Plot.text([Math.min(at, domain[1])], { x: (x) => x, frameAnchor: "top", dy: -12, text: () => "⇔", fontSize: 15 }), names(lines, main, domain)],
     });
   }
 

@@ -115,7 +115,7 @@
     function main(sheet) {
       const own = view.shown, keep = (row) => [row[0], ...own.map((line) => row[1 + line.position])];
       const marks = sheet.rows.map((row, at) => ({ cells: keep(row), end: sheet.ends.includes(at) }));
-      const alike = (cells) => own.length > 1 && unique(cells.slice(1)).length === 1 && !cells[0].startsWith("at radius");
+      const alike = (cells) => own.length > 1 && unique(cells.slice(1)).length === 1 && !/^(at radius|average|certificates)/.test(cells[0]);
       const cross = ["at the cross-hair", ...own.map((line) => `${view.kind === "proxy" ? "proxy " : ""}${written(view, line.norm, data.grids)}: ${banded(share(line.curves[view.kind], view.stop(line.norm)))}`)];
       const rows = marks.filter((one) => !alike(one.cells)), before = rows.findIndex((one) => one.cells[0].startsWith("at radius"));
       rows.splice(before < 0 ? rows.length : before, 0, { cells: cross });
