@@ -77,7 +77,7 @@ def draw_all(lines: Sequence[Line], folder: Path) -> list[Path]:
         figures["curve-proxy"] = proxy_curves
     figures |= {"p_a": probabilities, "factors": factors, "votes": votes}
     with matplotlib.rc_context(STYLE | COLUMN):
-        drawn = {name: draw(lines) for name, draw in figures.items()}
+        drawn = {name: _laid_out(draw(lines)) for name, draw in figures.items()}
         return [_saved(figure, folder / f"{name}.{kind}") for name, figure in drawn.items() for kind in KINDS]
 
 
@@ -214,7 +214,14 @@ def figure_of(panels: int, **options: Any) -> tuple[Figure, list[Axes]]:
     return figure, list(np.atleast_1d(figure.subplots(1, panels, **options)))
 
 
+def _laid_out(figure: Figure) -> Figure:
+    """The figure with its layout settled once, and not for every kind of file."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    return figure
+
+
 def _saved(figure: Figure, path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=300, metadata=KINDS[path.suffix[1:]])
+    figure.savefig(path, dpi=200, metadata=KINDS[path.suffix[1:]])
     return path
