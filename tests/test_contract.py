@@ -15,6 +15,7 @@ ROOT = Path(smoothcert.__file__).parent
 ORDER = [
     *(
         "errors",
+        "extras",
         "progress",
         "files",
         "maths",
@@ -22,8 +23,8 @@ ORDER = [
         "sections",
         "plan",
         "engine",
-        "runtimes",
         "identity",
+        "runtimes",
         "laws",
         "votes",
         "estimators",
@@ -33,7 +34,21 @@ ORDER = [
         "views",
     ),
     *("certificates", "records", "store", "memory", "metrics", "recertify", "report", "data"),  # all without torch
-    *("seeds", "noise", "asks", "models", "polling", "execution", "probing", "echo", "smoother", "tuners", "training"),
+    *(
+        "seeds",
+        "noise",
+        "sight",
+        "asks",
+        "models",
+        "answers",
+        "polling",
+        "execution",
+        "probing",
+        "echo",
+        "smoother",
+        "tuners",
+        "training",
+    ),
     *("run", "attacks", "explore", "search", "config", "testing", "cli"),
 ]
 WITHOUT_TORCH = {*ORDER[: ORDER.index("seeds")], "config"}

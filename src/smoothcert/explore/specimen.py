@@ -19,6 +19,7 @@ from smoothcert.noise import Noise
 from smoothcert.polling import make_fixed
 from smoothcert.records.findings import Finding
 from smoothcert.records.record import Arrays, Record, region_of, value_of
+from smoothcert.regions import Region
 from smoothcert.seeds import Stage, draws_for
 from smoothcert.smoother import Smoother
 
@@ -47,7 +48,8 @@ class Specimen:
         scale, loc = (value_of(parameter, store) for parameter in (record.scale, record.loc))
         self.noise = Noise(law_named(record.law), scale, loc, smoother.noise.grid)
         self.center = smoother.noise.center_of(x)
-        self.region = region_of(record, self.center, store)
+        found = region_of(record, self.center, store)
+        self.region = found if isinstance(found, Region) else None
 
     @property
     def index(self) -> int:

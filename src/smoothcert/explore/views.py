@@ -111,6 +111,8 @@ def input_view(specimen: Specimen) -> dict[str, Any]:
 def looks_of(specimen: Specimen, digits: int) -> list[dict[str, Any]]:
     """The bound and the radius as the votes came in, look by look; the last alone where a bound needs all the votes."""
     record, smoother = specimen.record, specimen.smoother
+    if record.exact:  # every view was asked: nothing arrived bit by bit
+        return []
     anytime = estimator_named(smoother.plan.estimator).anytime
     found = []
     for look in range(1, len(record.estimation) + 1) if anytime else [len(record.estimation)]:

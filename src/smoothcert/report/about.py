@@ -20,7 +20,9 @@ def about(runs: Sequence[Run]) -> list[dict[str, str]]:
         "Network": [(run.name, network_name(run)) for run in runs],
         "Inputs": [(run.name, str(len(run.indices))) for run in runs],
         "Votes per input": [(line.name, _votes(line)) for line in lines],
-        "Alpha": [(line.name, f"{line.records[0].alpha:g}") for line in lines],
+        "Alpha": [
+            (line.name, "none: exact" if line.records[0].exact else f"{line.records[0].alpha:g}") for line in lines
+        ],
         "Date": [(run.name, str(run.facts.get("began", UNKNOWN))[:10]) for run in runs],
     }
     return [{"name": name, "value": together(values)} for name, values in facts.items() if values]

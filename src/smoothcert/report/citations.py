@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from typing import Any
 
-import smoothcert
 from smoothcert.certificates import Soundness
 from smoothcert.report.runs import Run
 
@@ -18,6 +17,13 @@ LAWS: Mapping[str, tuple[str, ...]] = {
     "gaussian": (),
     "laplace": ("teng2020l1", "yang2020randomized"),
     "uniform": ("lee2019tight", "yang2020randomized"),
+}
+VIEWS: Mapping[str, tuple[str, ...]] = {
+    "splitting": ("levine2021improved",),
+    "bands": ("levine2020derandomized",),
+    "blocks": ("levine2020derandomized",),
+    "chunks": ("levine2020derandomized",),
+    "ablation": ("levine2020robustness",),
 }
 OTHER_LAWS = ("hong2022unicr",)
 RULES: Mapping[str, tuple[str, ...]] = {
@@ -54,7 +60,7 @@ DATA: Mapping[str, tuple[str, ...]] = {
 
 def entries() -> dict[str, str]:
     """Every entry of the package's list, by its key."""
-    text = files(smoothcert.report).joinpath("citations.bib").read_text(encoding="utf-8")
+    text = files("smoothcert.report").joinpath("citations.bib").read_text(encoding="utf-8")
     return {re.search(r"\{([^,]+),", part)[1]: part.strip() for part in re.split(r"\n(?=@)", text)}  # type: ignore[index]
 
 
@@ -65,8 +71,9 @@ def keys(run: Run) -> list[str]:
     laws = {record.law.partition(":")[0] for record in records} or {
         str(configuration.get("law", "gaussian")).split(":")[0]
     }
-    owed = set(ALWAYS)
-    owed |= _all(LAWS.get(law, OTHER_LAWS) for law in laws)
+    # Where all views are asked there is no bound, and the smoothing is that of the views.
+    owed = set() if records and all(record.exact for record in records) else set(ALWAYS)
+    owed |= _all(VIEWS.get(law, LAWS.get(law, OTHER_LAWS)) for law in laws)
     owed |= _all(of for part, of in RULES.items() if any(part in rule for rule in {record.rule for record in records}))
     owed |= _all(of for part, of in TUNERS.items() if part in str(configuration.get("tuner", "")))
     owed |= set(ESTIMATORS.get(str(configuration.get("estimator", "")).partition(":")[0], ()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -21,7 +22,7 @@ from smoothcert.metrics import distributions
 from smoothcert.metrics.bands import CONFIDENCE, accuracy_band
 from smoothcert.metrics.curves import certified_accuracy, counts, echoes, votes_of
 from smoothcert.records.record import Record
-from smoothcert.report.runs import Line
+from smoothcert.report.runs import Line, measure_of
 
 # After Okabe and Ito (2008), each at least 4.5 to 1 against white; the page's style sheet has the same, and others when dark.
 COLOURS = ("#0072B2", "#C65100", "#00795A", "#B5438F", "#7A5C00", "#333333", "#6A3D9A", "#0B7F91")
@@ -70,6 +71,15 @@ def dash_of(position: int) -> str:
     return DASHES[(position + position // len(COLOURS)) % len(DASHES)]
 
 
+class Shown(Figure):
+    """A figure that a notebook shows, without pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        stream = io.BytesIO()
+        self.savefig(stream, format="png", dpi=180)
+        return stream.getvalue()
+
+
 def draw_all(lines: Sequence[Line], folder: Path) -> list[Path]:
     """Every figure of a report as PNG, SVG and PDF, a panel as wide as a column of a paper: curves, proxy radii where they differ, p_A, factors, votes."""
     figures: dict[str, Callable[[Sequence[Line]], Figure]] = {"curve": curves}
@@ -81,14 +91,21 @@ def draw_all(lines: Sequence[Line], folder: Path) -> list[Path]:
         return [_saved(figure, folder / f"{name}.{kind}") for name, figure in drawn.items() for kind in KINDS]
 
 
-def curves(lines: Sequence[Line], kind: str = "radius") -> Figure:
+def curve_figure(lines: Sequence[Line]) -> Shown:
+    """The curves, in the style of a report."""
+    with matplotlib.rc_context(STYLE | COLUMN):
+        return curves(lines)
+
+
+def curves(lines: Sequence[Line], kind: str = "radius") -> Shown:
     """Certified accuracy against radius, one line per run and label; one panel per norm, since radii do not compare."""
-    norms = sorted({line.records[0].norm for line in lines})
+    norms = sorted({line.records[0].against for line in lines})
     figure, panels = _columns(len(norms), sharey=True)
     for panel, norm in zip(panels, norms, strict=True):
         for position, line in enumerate(lines):
-            if line.records[0].norm != norm:
+            if line.records[0].against != norm:
                 continue
+            measure = measure_of(line.records[0])
             style = _style(line, position)
             radii, accuracy = steps(line)
             low, high = accuracy_band(line.records, radii[:-1].tolist())
@@ -97,7 +114,7 @@ def curves(lines: Sequence[Line], kind: str = "radius") -> Figure:
             panel.step(radii, 100 * accuracy, where="pre", **style)
             at, shares = hollow(line.records)
             panel.plot(at, 100 * shares, "o", markersize=3, markerfacecolor="white", color=style["color"], zorder=3)
-        panel.set(xlabel=f"{kind} (l{norm:g} distance in input units)", ylim=(0, 102), title=f"l{norm:g}")
+        panel.set(xlabel=f"{kind} ({measure})", ylim=(0, 102), title=norm)
         panel.set_xlim(left=0)
         if any(counts(record) and echoes(record) for line in lines for record in line.records):
             panel.plot(
@@ -189,9 +206,9 @@ def _stacked(
     return figure
 
 
-def _columns(panels: int, **options: Any) -> tuple[Figure, list[Axes]]:
+def _columns(panels: int, **options: Any) -> tuple[Shown, list[Axes]]:
     """An empty figure with so many panels side by side, each as wide as a column of a paper."""
-    figure = Figure(figsize=(WIDTH * panels, HEIGHT), layout="constrained")
+    figure = Shown(figsize=(WIDTH * panels, HEIGHT), layout="constrained")
     FigureCanvasAgg(figure)
     return figure, list(np.atleast_1d(figure.subplots(1, panels, **options)))
 
@@ -207,9 +224,9 @@ def _legend(panel: Axes) -> None:
         panel.legend(fontsize=6.5, handlelength=3)
 
 
-def figure_of(panels: int, **options: Any) -> tuple[Figure, list[Axes]]:
+def figure_of(panels: int, **options: Any) -> tuple[Shown, list[Axes]]:
     """An empty figure with so many panels side by side."""
-    figure = Figure(figsize=(6.4 * panels, 4.4), layout="constrained")
+    figure = Shown(figsize=(6.4 * panels, 4.4), layout="constrained")
     FigureCanvasAgg(figure)
     return figure, list(np.atleast_1d(figure.subplots(1, panels, **options)))
 

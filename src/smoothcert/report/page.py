@@ -25,7 +25,7 @@ from smoothcert.report.fairness import MEANING, unfair
 from smoothcert.report.figures import dash_of, hollow, with_proxy
 from smoothcert.report.marks import Mark, Marks
 from smoothcert.report.pictures import pictures_of
-from smoothcert.report.runs import Line, Run
+from smoothcert.report.runs import Line, Run, measure_of
 from smoothcert.report.strips import strips_of
 from smoothcert.report.tables import class_table, summary, tables
 
@@ -121,8 +121,8 @@ def _step(largest: float) -> float:
 
 
 def norm_of(line: Line) -> str:
-    """How the page names the norm of a line's radii."""
-    return f"l{line.records[0].norm:g}"
+    """The norm of a line's radii, or the threat of which they are sizes."""
+    return line.records[0].against
 
 
 def attacked(marks: Marks) -> list[dict[str, Any]]:
@@ -160,6 +160,7 @@ def line_of(
         "title": line.title,
         "soundness": line.soundness.value,
         "norm": norm_of(line),
+        "measure": measure_of(records[0]),
         "position": position,
         "dash": dash_of(position),
         "labelled": line.labelled,
@@ -264,4 +265,4 @@ def run_of(run: Run) -> dict[str, Any]:
 
 
 def _text(name: str) -> str:
-    return files(smoothcert.report).joinpath("page", name).read_text(encoding="utf-8")
+    return files("smoothcert.report").joinpath("page", name).read_text(encoding="utf-8")

@@ -33,7 +33,7 @@
         Plot.dot({ length: all.marked.x.length }, { ...all.marked, r: 3.5, stroke: colour(line), strokeWidth: 1.5, fill: "var(--back)" }),
       ];
     });
-    const what = `${kind === "proxy" ? "proxy radius" : "radius"} (${lines[0].norm} distance, input units)`;
+    const what = `${kind === "proxy" ? "proxy radius" : "radius"} (${lines[0].measure})`;
     const summary = lines.map((line) => `${title(line, lines)} falls from ${of(line).y[0].toFixed(1)} % at radius 0 to 0 % beyond ${floor(d3.max(of(line).x), line.digits)}`).join("; ");
     return frame(width, {
       name: `Certified accuracy against the ${what}`, summary,
