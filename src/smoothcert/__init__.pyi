@@ -9,6 +9,7 @@ from smoothcert.engine import Engine as Engine
 from smoothcert.errors import SmoothcertError as SmoothcertError
 from smoothcert.estimators.bounds import Bound as Bound
 from smoothcert.memory.memory import Memory as Memory
+from smoothcert.models.adapters import adapt as adapt
 from smoothcert.noise import Noise as Noise
 from smoothcert.radius.bracket import certified_radius as certified_radius
 from smoothcert.regions import Region as Region
