@@ -1,6 +1,7 @@
 # The public names, each declared here and nowhere else: __init__.py reads where they live from these lines, and type
 # checkers read the lines themselves, so that both refuse a name that does not exist.
 from smoothcert.attacks.check import attack as attack
+from smoothcert.calibration import calibrate as calibrate
 from smoothcert.certificates import Certificate as Certificate
 from smoothcert.certificates import Soundness as Soundness
 from smoothcert.data.guests import as_dataset as as_dataset
