@@ -395,6 +395,13 @@ class Smoother(nn.Module):
 
     def _warn_of_guessing(self, early: list[_Item]) -> None:
         """Say, once the first few inputs have their selection votes, if these look like guesses."""
+        if early and all(not item.votes(Stage.SELECT).counts.any() for item in early):
+            warnings.warn(
+                "the network answered NaN to every noisy copy of the first inputs, and a NaN is a vote for nobody: all "
+                "will be abstentions; look at its weights, its precision and the range of its inputs",
+                stacklevel=3,
+            )
+            return
         selection, truths = [item.votes(Stage.SELECT) for item in early], [item.truth for item in early]
         reason = random_answers(selection, truths) if len(early) == FIRST_INPUTS else None
         if reason:

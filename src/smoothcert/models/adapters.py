@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from smoothcert.errors import ModelError
+from smoothcert.errors import ModelError, SmoothcertError
 from smoothcert.models.exported import Exported
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
@@ -36,7 +36,7 @@ class Classifier(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The logits of a batch."""
-        output = self.model(x)
+        output = self._asked(x)
         logits = getattr(output, "logits", output)
         if not isinstance(logits, Tensor):
             raise ModelError(
@@ -54,6 +54,20 @@ class Classifier(nn.Module):
                 "wrap a binary model with one score s in a function that returns two, for example [-s, s]"
             )
         return logits
+
+    def _asked(self, x: Tensor) -> Any:
+        """What the model returns: for inputs in the precision of its weights, and an error that names both shapes."""
+        kinds = {value.dtype for value in self.parameters() if value.is_floating_point()}
+        try:
+            return self.model(x.to(kinds.pop()) if len(kinds) == 1 else x)
+        except SmoothcertError:
+            raise
+        except Exception as problem:
+            reason = str(problem).strip().splitlines() or [type(problem).__name__]
+            raise ModelError(
+                f"the model failed on a batch of shape {tuple(x.shape)} and type {x.dtype}: {reason[0]}; give data of the shape that "
+                f"it was made for, or a model for inputs of shape {tuple(x.shape[1:])}"
+            ) from problem
 
 
 def as_classifier(model: Callable[[Tensor], Any]) -> Classifier:

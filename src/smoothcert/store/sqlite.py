@@ -25,6 +25,8 @@ from smoothcert.store.pictures import Picture
 
 RESULTS = "results.sqlite"
 FORMAT = 1
+# Of which kind the facts of a run are.
+KINDS = {"configuration": dict, "notes": dict, "subset": list, "shape": list, "classes": int | None, "probe": list}
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS records (idx INTEGER PRIMARY KEY, body TEXT NOT NULL, seconds REAL NOT NULL);
@@ -75,7 +77,7 @@ class SqliteStore(ResultStore):
             raise StoreError(
                 f"cannot use {self.file}: {problem}; check its permissions and that no other program holds it"
             ) from problem
-        except sqlite3.DatabaseError as problem:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as problem:
             raise StoreError(
                 f"{self.file} is not a file of results ({problem}); give a run directory made by smoothcert"
             ) from problem
@@ -154,7 +156,7 @@ class SqliteStore(ResultStore):
     def facts(self) -> dict[str, Any]:
         rows = self._rows("SELECT name, value FROM facts WHERE name <> 'format'")
         with self._whole("a fact"):
-            return {name: json.loads(value) for name, value in rows}
+            return {name: _fact(name, value) for name, value in rows}
 
     def describe(self, facts: Mapping[str, Any]) -> None:
         rows = [(name, json.dumps(value, sort_keys=True)) for name, value in facts.items()]
@@ -185,7 +187,8 @@ class SqliteStore(ResultStore):
             yield record
 
     def seconds(self) -> dict[int, float]:
-        return dict(self._rows("SELECT idx, seconds FROM records ORDER BY idx"))
+        with self._whole("a time"):
+            return {i: float(took) for i, took in self._rows("SELECT idx, seconds FROM records ORDER BY idx")}
 
     def pictured(self) -> list[int]:
         return [index for (index,) in self._rows("SELECT idx FROM pictures ORDER BY idx")]
@@ -230,6 +233,15 @@ class SqliteStore(ResultStore):
     def _keeps_promises(self) -> bool:
         made = self._rows("SELECT 1 FROM sqlite_master WHERE name = 'memory_promises'")
         return bool(made and self._rows("SELECT 1 FROM memory_promises LIMIT 1"))
+
+
+def _fact(name: str, text: str) -> Any:
+    """A fact read back; one that other code looks into must be of its kind."""
+    value = json.loads(text)
+    kind = KINDS.get(name)
+    if kind is not None and not isinstance(value, kind):
+        raise ValueError(f"{name} is a {type(value).__name__}")
+    return value
 
 
 def _unpacked(data: bytes, kind: str, shape: str) -> Any:
