@@ -33,7 +33,20 @@ ORDER = [
         "views",
     ),
     *("certificates", "records", "store", "memory", "metrics", "recertify", "report", "data"),  # all without torch
-    *("seeds", "noise", "asks", "models", "polling", "execution", "probing", "echo", "smoother", "tuners", "training"),
+    *(
+        "seeds",
+        "noise",
+        "asks",
+        "models",
+        "polling",
+        "execution",
+        "probing",
+        "echo",
+        "smoother",
+        "forecast",
+        "tuners",
+        "training",
+    ),
     *("run", "attacks", "explore", "search", "config", "testing", "cli"),
 ]
 WITHOUT_TORCH = {*ORDER[: ORDER.index("seeds")], "config"}

@@ -172,7 +172,9 @@ class Smoother(nn.Module):
 
     def suit(self, shape: Sequence[int]) -> None:
         """Fit the block size to inputs of this shape, unless one was given: the memory of a call follows it."""
-        block = self.engine.block or default_block(tuple(shape))
+        given = self.engine.block
+        # More copies than there are votes would be classified and not counted.
+        block = min(given, max(self.plan.trials, self.select)) if given else default_block(tuple(shape))
         if block != self.plan.block:
             self.plan, self.pollster = replace(self.plan, block=block), replace(self.pollster, block=block)
 
