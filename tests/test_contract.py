@@ -15,6 +15,7 @@ ROOT = Path(smoothcert.__file__).parent
 ORDER = [
     *(
         "errors",
+        "extras",
         "progress",
         "files",
         "maths",
@@ -22,8 +23,8 @@ ORDER = [
         "sections",
         "plan",
         "engine",
-        "runtimes",
         "identity",
+        "runtimes",
         "laws",
         "votes",
         "estimators",
@@ -38,6 +39,7 @@ ORDER = [
         "noise",
         "asks",
         "models",
+        "answers",
         "polling",
         "execution",
         "probing",
