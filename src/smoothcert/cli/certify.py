@@ -97,8 +97,9 @@ def foretold(settings: Settings, out: Path | str) -> Forecast | None:
     """What the settings would cost and could prove, None if nothing is left to do; nothing is written."""
     check_told(settings)
     dataset = dataset_of(settings.data)
-    smoother = smoother_of(settings, dataset)
-    return _forecast(smoother, dataset, indices_of(settings.data, dataset), out)
+    indices = indices_of(settings.data, dataset)
+    settings, _ = with_runtime(settings, dataset, indices, out)
+    return _forecast(smoother_of(settings, dataset), dataset, indices, out)
 
 
 def _forecast(smoother: Smoother, dataset: Dataset, indices: list[int], out: Path | str) -> Forecast | None:
