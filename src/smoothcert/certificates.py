@@ -12,7 +12,8 @@ from smoothcert.estimators import Plan, check_votes, estimator_of
 from smoothcert.estimators.bounds import Bound
 from smoothcert.laws import Law
 from smoothcert.maths import FloatArray
-from smoothcert.radius import RadiusTarget, proved_radius
+from smoothcert.maths.boxed import Box
+from smoothcert.radius import RadiusTarget
 from smoothcert.regions import Region
 from smoothcert.votes import Votes
 
@@ -76,14 +77,17 @@ def conclude(
     norm: float,
     soundness: Soundness,
     uniform: float = 1.0,
+    box: Box | None = None,
 ) -> Certificate:
-    """The certificate that the votes support; an abstention when they cannot tell the class from its rivals."""
+    """The certificate that the votes support; an abstention when they cannot tell the class from its rivals.
+
+    box: what inputs are clipped to before the noise, if they are; votes on an input outside are not of this input.
+    """
     check_votes(plan, ballot.estimation)
     label = int(ballot.selection.leaders()[0])
-    dim = int(np.size(center))
-    target = RadiusTarget(law, norm, dim, float(np.min(scale)))
+    target = RadiusTarget.of(law, norm, int(np.size(center)), scale, box)
     bound = estimator_of(plan).judge(plan, target, uniform).bound(ballot.estimation, label)
     if not bound.lower > bound.rival:
         return Certificate(None, bound, None, soundness)
-    proved = proved_radius(law, norm, dim, bound)
+    proved = target.proved(bound)
     return Certificate(label, bound, Region(center, scale, proved.value, norm), soundness, proved.rule)

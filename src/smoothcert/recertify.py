@@ -1,4 +1,4 @@
-"""Certify again from the votes that were kept: another alpha, another bound, another grid, without the model."""
+"""Certify again from the votes that were kept: another alpha, another bound, a box, without the model."""
 
 from __future__ import annotations
 
@@ -9,21 +9,24 @@ from typing import Any
 import numpy as np
 
 from smoothcert.certificates import Ballot, Soundness, conclude
-from smoothcert.errors import SettingError, look_up
+from smoothcert.errors import InputError, SettingError, look_up
 from smoothcert.estimators import ESTIMATORS, Plan, estimator_named, estimator_of
 from smoothcert.laws import law_named
+from smoothcert.maths.boxed import Box
+from smoothcert.maths.grid import box_of, with_box
 from smoothcert.records.facts import plan_of
 from smoothcert.records.record import Arrays, Record, record_of, scale_of
-from smoothcert.store import Place, check_filled, check_free, new_run, open_run
+from smoothcert.store import Place, ResultStore, check_filled, check_free, new_run, open_run
 from smoothcert.votes import Votes
 
-CHANGEABLE = ("estimator", "alpha", "radii")
+CHANGEABLE = ("estimator", "alpha", "radii", "box")
 
 
 def recertify(run: Place, out: Place, changes: Mapping[str, Any]) -> int:
     """Judge the stored votes by a changed plan into a new run; how many records that makes.
 
-    ``changes`` may name estimator (with its parameters), alpha and radii. Looks and votes are what they were: a bound
+    ``changes`` may name estimator (with its parameters), alpha, radii, and a Box that inputs are clipped to from now on: for
+    inputs inside, the votes are those of the classifier that clips. Looks and votes are what they were: a bound
     that needs all the votes of a run that stopped early is refused, since it would be wrong on a stopped sample. The
     records keep why their votes stopped, and the configuration the plan that they were cast by (``voted``).
     """
@@ -35,19 +38,42 @@ def recertify(run: Place, out: Place, changes: Mapping[str, Any]) -> int:
         check_filled(run, records)
         check_judgeable(facts["configuration"], records)
         voted = plan_of(facts["configuration"].get("voted", facts["configuration"]))
-        new = replace(plan_of(facts["configuration"]), **changes)
+        box = changes.get("box")
+        new = replace(plan_of(facts["configuration"]), **{k: v for k, v in changes.items() if k != "box"})
         _check_support(voted, new)
+        if box is not None:
+            records = _clipped(records, box, store)
         certified = [judge_again(record, new, facts["shape"], store) for record in records]
         parameters = {record.scale for record in records} | {record.loc for record in records}
         arrays = [store.get(address) for address in parameters if isinstance(address, str)]
         pictures = {index: store.picture(index) for index in store.pictured()}
     configuration = {**facts["configuration"], **_plain(new), "recertified_from": str(run), "voted": _plain(voted)}
+    if box is not None:
+        configuration["domain"] = with_box(configuration["domain"], box)
     with new_run(out) as target:
         target.describe(facts | {"configuration": configuration})
         for array in arrays:
             target.put(array)
         target.append_all((record, seconds[record.index], pictures.get(record.index)) for record in certified)
     return len(certified)
+
+
+def _clipped(records: Sequence[Record], box: Box, store: ResultStore) -> list[Record]:
+    """The records of the classifier that clips its inputs to the box, where the votes are the same."""
+    for record in records:
+        law = law_named(record.law)
+        if not law.boxed_radii:
+            raise SettingError(f"the law {law} proves nothing more in a box; leave it out (uniform noise in l1 does)")
+        if box_of(record.domain) not in (None, box):
+            raise SettingError(f"these votes were cast on inputs clipped to {box_of(record.domain)}, not to {box}")
+        picture = store.picture(record.index)
+        if picture is None or not box.holds([picture.low, picture.high]):
+            found = "kept no picture" if picture is None else f"reaches from {picture.low:g} to {picture.high:g}"
+            raise InputError(
+                f"the box {box} must hold every input, and that of index {record.index} {found}; give a box that holds them "
+                "all, or certify anew with --box"
+            )
+    return [replace(record, domain=with_box(record.domain, box)) for record in records]
 
 
 def _plain(plan: Plan) -> dict[str, Any]:
@@ -101,6 +127,7 @@ def judge_again(record: Record, plan: Plan, shape: Sequence[int], store: Arrays,
         norm=norm,
         soundness=record.soundness,
         uniform=record.uniform,
+        box=box_of(record.domain),
     )
     return record_of(
         certificate,

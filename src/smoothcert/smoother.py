@@ -250,6 +250,7 @@ class Smoother(nn.Module):
         are workers are under way: what is killed loses the work on these alone.
         """
         asked: dict[int, _Item] = {}  # by index
+        batches = map(self._held, batches)
         own = self.tuner.reads_input and self.tuner.costly
         jobs = self._choosing(batches, asked) if own else self._chosen(batches, asked)
         early: list[_Item] = []
@@ -261,6 +262,11 @@ class Smoother(nn.Module):
             yield self._poll(item)
         for probe in self.probes.values():
             probe.again()
+
+    def _held(self, batch: Batch) -> Batch:
+        """The batch, if its inputs lie in the noise's box."""
+        self.noise.check_inside(torch.as_tensor(batch.x))
+        return batch
 
     def _choosing(self, batches: Iterable[Batch], asked: dict[int, _Item]) -> Iterator[Job]:
         """Each input, its noise still to be chosen."""
@@ -306,7 +312,12 @@ class Smoother(nn.Module):
             norm=self.norm,
             soundness=poll.soundness,
             uniform=self.uniform_for(poll.index),
+            box=poll.noise.box,
         )
+
+    def target(self, noise: Noise, x: Tensor) -> RadiusTarget:
+        """What the votes on an input aim at: the radius, under its noise."""
+        return RadiusTarget.of(noise.law, self.norm, x.numel(), noise.scale.detach().cpu().numpy(), noise.box)
 
     def uniform_for(self, index: int) -> float:
         """The one random number of randomized Clopper–Pearson, keyed by the input; 1 for every other estimator."""
@@ -334,8 +345,7 @@ class Smoother(nn.Module):
         """The count that bounds the class which the selection chose."""
         item.counts[Stage.SELECT] = selection
         label = item.leader
-        target = RadiusTarget(item.noise.law, self.norm, item.x.numel(), float(item.noise.scale.min()))
-        judge = self.estimator.judge(self.plan, target, self.uniform_for(item.index))
+        judge = self.estimator.judge(self.plan, self.target(item.noise, item.x), self.uniform_for(item.index))
         stops = partial(judge.stops, label=label)
         return self._count(item, Stage.ESTIMATE, self.plan.looks, stops, then=partial(self._echo, item, judge))
 

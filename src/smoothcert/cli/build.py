@@ -71,6 +71,8 @@ def indices_of(settings: DataSettings, dataset: Dataset) -> list[int]:
 
 def noise_of(settings: NoiseSettings, dataset: Dataset) -> Noise:
     """The noise: by sigma, or by scale; on the data set's grid unless another is named."""
+    from smoothcert.laws import law_named
+    from smoothcert.maths.boxed import Box
     from smoothcert.noise import Noise
 
     if (settings.sigma is None) == (settings.scale is None):
@@ -78,12 +80,13 @@ def noise_of(settings: NoiseSettings, dataset: Dataset) -> Noise:
             "give --sigma (a standard deviation) or --scale (the law's own), one of them; for example --sigma 0.25"
         )
     grid = {"auto": dataset.grid, "none": None}[settings.grid] if isinstance(settings.grid, str) else settings.grid
-    loc = _array(settings.loc, "loc")
-    if settings.sigma is None:
-        assert settings.scale is not None
-        return Noise(settings.law, _array(settings.scale, "scale"), loc, grid)
-    plain = Noise.isotropic(settings.law, settings.sigma, grid)
-    return Noise(plain.law, plain.scale, loc, grid)
+    law, loc = law_named(settings.law), _array(settings.loc, "loc")
+    gaining = dataset.box if law.boxed_radii else None
+    box = {"auto": gaining, "none": None}[settings.box] if settings.box in ("auto", "none") else Box.read(settings.box)
+    if settings.sigma is not None:
+        return Noise(law, Noise.isotropic(law, settings.sigma).scale, loc, grid, box)
+    assert settings.scale is not None
+    return Noise(law, _array(settings.scale, "scale"), loc, grid, box)
 
 
 def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = None) -> Smoother:

@@ -40,7 +40,7 @@ class Specimen:
         self.record, self.smoother, self.x = record, smoother, x
         self.shape = tuple(x.shape)
         scale, loc = (value_of(parameter, store) for parameter in (record.scale, record.loc))
-        self.noise = Noise(law_named(record.law), scale, loc, smoother.noise.grid)
+        self.noise = smoother.noise.shaped(scale, loc, law_named(record.law))
         self.center = smoother.noise.center_of(x)
         self.region = region_of(record, self.center, store)
 

@@ -74,7 +74,7 @@ class HillClimb(Tuner):
             echoes = tuning_echoes(smoother, now, tables) if self.echo < 1 else [0.0] * len(now)
             for at, table, echo in zip(tuple(climbing), tables, echoes, strict=True):
                 each = asked[at]
-                target = RadiusTarget(each.noise.law, smoother.norm, each.x.numel(), float(each.noise.scale.min()))
+                target = smoother.target(each.noise, each.x)
                 try:
                     reached = height(table, smoother.plan, target, labels[at])
                     asked[at] = replace(each, noise=climbs[at].send((reached, echo)))
@@ -115,7 +115,7 @@ class HillClimb(Tuner):
             return None  # a bounded runner-up needs a theorem
         if law is not start.law and start.law.std and law.std:
             factor *= start.law.std / law.std
-        return Noise(law, start.scale * factor, start.loc, start.grid)
+        return start.shaped(start.scale * factor, law=law)
 
     def _law(self, law: Law, steps: int) -> Law | None:
         """The law with its parameter moved by so many steps, if it has one and may take the value."""
@@ -143,7 +143,7 @@ class Separate(Noise):
             return torch.stack([value.expand(shape) for value in full])
 
         scale, loc = stacked([row.scale for row in rows]), stacked([row.loc for row in rows])
-        super().__init__(rows[0].law, scale, loc, rows[0].grid)
+        super().__init__(rows[0].law, scale, loc, rows[0].grid, rows[0].box)
         object.__setattr__(self, "rows", tuple(rows))
 
     def row(self, position: int, shape: tuple[int, ...], batch: int) -> Noise:
