@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass
 from fractions import Fraction
 from functools import cache
@@ -83,23 +83,9 @@ class Setting:
         )
 
 
-def setting(
-    default: Any = MISSING,
-    help: str = "",
-    *,
-    least: float | None = None,
-    most: float | None = None,
-    above: float | None = None,
-    below: float | None = None,
-    choices: Sequence[str] = (),
-    changes: Changes = "number",
-    flag: str | None = "",
-    metavar: str = "",
-    alone: str | None = None,
-) -> Any:
-    """A dataclass field that is a parameter: its default, help and range, declared once and for all."""
-    declared = Setting(help, least, most, above, below, tuple(choices), changes, flag, metavar, alone)
-    return dataclasses.field(default=default, metadata={"setting": declared})
+def setting(default: Any = MISSING, help: str = "", **declared: Any) -> Any:
+    """A dataclass field that is a parameter: its default, its help and what else a ``Setting`` says, once and for all."""
+    return dataclasses.field(default=default, metadata={"setting": Setting(help, **declared)})
 
 
 def setting_of(field: Field[Any]) -> Setting:

@@ -42,17 +42,18 @@ def command(
     errors.print(f"model: {path}; certify it with: smoothcert certify --model {path} …")
 
 
-def _built_in(source: str) -> str:
-    """The name of a network to build; a file or a factory is refused, since it cannot be built anew."""
-    from smoothcert.models import MODELS
+def _network(source: str) -> str:
+    """The shortest text of a network to build; a file or a factory is refused, since it cannot be built anew."""
+    from smoothcert.models import REGISTRY
+    from smoothcert.models.loading import is_network
 
-    if source not in MODELS and (Path(source).suffix or Path(source).exists() or ":" in source):
+    if not is_network(source) and (Path(source).suffix or Path(source).exists() or ":" in source):
         raise ModelError(
-            f"--model {source}: train builds the network itself, and that of a file or a factory it cannot; give a built-in name "
+            f"--model {source}: train builds the network itself, and that of a file or a factory it cannot; give a name "
             "(smoothcert list models), with --weights FILE to start from its weights, or train your own nn.Module in Python with "
             "smoothcert.training.train"
         )
-    return source
+    return REGISTRY.make(source).title
 
 
 def is_silent(noise: NoiseSettings) -> bool:
@@ -92,7 +93,7 @@ def train_model(settings: Settings, out: Path) -> Path:
     inputs, labels = train_data.inputs(kept), np.array(train_data.truths(kept))
     validation = (train_data.inputs(judging), np.array(train_data.truths(judging))) if judging else None
     architecture = {
-        "name": _built_in(settings.model.source or "small_cnn"),
+        "name": _network(settings.model.source or "small_cnn"),
         "shape": train_data.shape,
         "classes": train_data.classes,
         "mean": settings.model.mean or None,
