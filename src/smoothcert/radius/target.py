@@ -10,7 +10,7 @@ from smoothcert.estimators.bounds import Bound
 from smoothcert.laws import Law
 from smoothcert.maths import FloatArray
 from smoothcert.maths.boxed import Box
-from smoothcert.radius.theorems import ProvedRadius, probability_for, proved_radius
+from smoothcert.radius.theorems import ProvedRadius, has_exact_rule, probability_for, proved_radius
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +28,11 @@ class RadiusTarget:
         """The target of noise of this scale on inputs in this box."""
         caps = None if box is None else box.widths(scale, dim)
         return cls(law, norm, dim, float(np.min(scale)), caps)
+
+    @property
+    def two_classes(self) -> bool:
+        """Does bounding the strongest rival too pay? Where no theorem is exact, tables for one class prove more."""
+        return has_exact_rule(self.law, self.norm)
 
     def proved(self, bound: Bound) -> ProvedRadius:
         """What a bound proves at unit scale, and by which theorem."""

@@ -48,8 +48,7 @@ def proved_radius(law: Law, norm: float, dim: int, bound: Bound, caps: FloatArra
     candidates = [_by_theorem(proved, rule, dim, norm, dim, bound) for proved, rule in law.radii.items()]
     if caps is not None:
         candidates += [_by_theorem(proved, rule, caps, norm, dim, bound) for proved, rule in law.boxed_radii.items()]
-    exact = any(rule.tight and rule.tight[0] <= norm <= rule.tight[1] for rule in law.radii.values())
-    if not exact and bound.upper is None and law.independent:
+    if not has_exact_rule(law, norm) and bound.upper is None and law.independent:
         table = tables().get(law, norm, dim)
         candidates.append(ProvedRadius(table.certified(bound.lower), table.rule(bound.lower)))
     if not candidates:
@@ -59,6 +58,11 @@ def proved_radius(law: Law, norm: float, dim: int, bound: Bound, caps: FloatArra
         )
     # All candidates rest on the same bound, so the best of them is as sure as each.
     return max(candidates, key=lambda candidate: candidate.value)
+
+
+def has_exact_rule(law: Law, norm: float) -> bool:
+    """Is there a theorem in this norm, for one class and for two, that no other way from probabilities to radii can beat?"""
+    return any(rule.tight and rule.tight[0] <= norm <= rule.tight[1] for rule in law.radii.values())
 
 
 def _by_theorem(

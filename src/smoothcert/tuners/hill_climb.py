@@ -13,6 +13,7 @@ from torch import Tensor
 from smoothcert.echo import BOUND, HELP, NUMBER, VOTES, beside, mixed
 from smoothcert.errors import SettingError
 from smoothcert.estimators import Plan, estimator_named
+from smoothcert.estimators.base import WithRivals
 from smoothcert.estimators.fixed import Fixed
 from smoothcert.laws import LAWS, Law, law_named
 from smoothcert.noise import Noise
@@ -223,9 +224,10 @@ def height(votes: Votes, plan: Plan, target: RadiusTarget, label: int | None) ->
     leader = int(votes.leaders()[0])
     counts = votes.counts[:, -1:] * plan.trials // (int(votes.trials[0, -1]) + 1)
     split = Votes(counts, plan.trials - counts.sum(axis=-1))  # what division leaves over counts against the label
-    both = estimator_named(plan.estimator).bounds_rivals
-    whole = replace(plan, estimator=str(Fixed("runner_up" if both else "rest")), radii=())
-    bound = Fixed("runner_up" if both else "rest").judge(whole, target).bound(split, leader)
+    named = estimator_named(plan.estimator)
+    same = Fixed(named.rivals, named.share) if isinstance(named, WithRivals) else Fixed("rest")
+    whole = replace(plan, estimator=str(same), radii=())
+    bound = same.judge(whole, target).bound(split, leader)
     decided = bound.lower > bound.rival and label in (None, leader)
     radius = target.radius(bound.lower, bound.upper) if decided else 0.0
     return radius if radius > 0 else -target.scale
