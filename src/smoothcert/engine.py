@@ -41,6 +41,13 @@ class Engine(Checked):
         changes="rounding",
         metavar="NAME[:KEY=VALUE,…]",
     )
+    executor: str = setting(
+        "threads",
+        "Where votes are cast, with parameters; changes no number.",
+        changes="nothing",
+        flag=None,
+        metavar="NAME[:KEY=VALUE,…]",
+    )
     rows: int = setting(64, "Inputs taken in at once; changes no number.", least=1, changes="nothing", flag=None)
 
 

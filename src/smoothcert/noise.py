@@ -59,6 +59,10 @@ class Noise:
         object.__setattr__(self, "_prepared", {})
         self._check()
 
+    def __getstate__(self) -> dict[str, object]:
+        """All but what was prepared for a device."""
+        return {**self.__dict__, "_prepared": {}}
+
     def _check(self) -> None:
         least = float(self.scale.detach().min()) if self.scale.numel() else 0.0
         if not (least > 0 and bool(self.scale.isfinite().all())):

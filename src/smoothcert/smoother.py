@@ -15,6 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from smoothcert.answers import Loaded
+from smoothcert.asks import Ask, Noisy, Tuning
 from smoothcert.certificates import Ballot, Certificate, Soundness, conclude, weakest
 from smoothcert.data.base import Dataset
 from smoothcert.echo import NUMBER, VOTES, References, beside, mixed
@@ -22,13 +24,16 @@ from smoothcert.engine import Engine, device_named
 from smoothcert.errors import InputError, SettingError
 from smoothcert.estimators import Estimator, Judge, estimator_named, estimator_of
 from smoothcert.estimators.bounds import Bound, leads, random_answers
+from smoothcert.execution import executor_named
+from smoothcert.execution.counts import Count, Errand, Job, Mixed
+from smoothcert.execution.driver import Driver
 from smoothcert.identity import described, identity
 from smoothcert.maths import FloatArray, IntArray
 from smoothcert.memory.memory import Memory
 from smoothcert.models.adapters import as_classifier
 from smoothcert.noise import Noise
 from smoothcert.plan import Plan, Voting
-from smoothcert.polling import Count, Errand, Job, Mixed, Pollster, default_block, make_fixed
+from smoothcert.polling import Pollster, default_block, make_fixed
 from smoothcert.probing import Probe, RandomProbe
 from smoothcert.radius import RadiusTarget, check_norm, proved_radius
 from smoothcert.records.record import Parameter
@@ -149,16 +154,18 @@ class Smoother(nn.Module):
         self.device, self.forward_draws, self.given_identity = device_named(engine.device), forward_draws, identity
         self.to(self.device)
         self.runtime = runtime_named(engine.runtime)
+        self.runtime.check(self.device)
+        self.loaded = Loaded(self.runtime, self.model)
         self.pollster = Pollster(
             self.model,
             self.runtime,
-            self.runtime.load(self.model, self.device),
+            self.loaded,
             seed=seed,
             block=self.plan.block,
             device=self.device,
             workers=engine.workers or (torch.get_num_threads() if self.device.type == "cpu" else 1),
-            shared_noise=engine.shared_noise,
         )
+        self.driver = Driver(self, executor_named(engine.executor), engine.shared_noise)
         self.check, self.own_randomness = check, own_randomness
         self.probes: dict[tuple[int, ...], Probe] = {}  # by the shape of one input
         self.references: References | None = None  # what certificates are compared with, of the data set they are of
@@ -177,6 +184,7 @@ class Smoother(nn.Module):
         """All that the deployed classifier depends on, its inputs and the votes aside."""
         return {
             **facts(self.runtime),
+            **self.runtime.versions,
             "model": identity(self.model.model, self.given_identity),
             "law": described(self.noise.law),
             "scale": _parameter_fact(self.noise.scale),
@@ -193,7 +201,7 @@ class Smoother(nn.Module):
         """Take references from a data set: they tell a certificate of its inputs from one that any input would get."""
         self.suit(dataset.shape)
         make_fixed(self.model)
-        self.references = References.of(dataset, self.pollster, self.noise)
+        self.references = References.of(dataset, self.driver, self.noise)
 
     def forward(self, x: Tensor) -> Tensor:
         """Class probabilities averaged over ``forward_draws`` noisy copies, differentiable in x: (batch, classes).
@@ -229,7 +237,7 @@ class Smoother(nn.Module):
     def _vote(self, batch: Batch, votes: int | None) -> list[int | None]:
         """The model's answer per input, or None where the votes cannot tell."""
         looks = np.array([votes or self.select])
-        counts = self.pollster.run(self._count(item, Stage.PREDICT, looks) for item in self._prepared(batch))
+        counts = self.driver.run(self._count(item, Stage.PREDICT, looks) for item in self._prepared(batch))
         tables = [count.votes() for count in counts]
         return [int(table.leaders()[0]) if leads(table, self.plan.alpha)[0] else None for table in tables]
 
@@ -254,7 +262,7 @@ class Smoother(nn.Module):
         own = self.tuner.reads_input and self.tuner.costly
         jobs = self._choosing(batches, asked) if own else self._chosen(batches, asked)
         early: list[_Item] = []
-        for count in self.pollster.run(jobs, self.pollster.workers if own else None):
+        for count in self.driver.run(jobs, self.driver.places if own else None):
             item = asked.pop(count.index)
             if own and len(early) < FIRST_INPUTS:
                 early.append(item)
@@ -262,6 +270,7 @@ class Smoother(nn.Module):
             yield self._poll(item)
         for probe in self.probes.values():
             probe.again()
+        self.loaded.confirm()
 
     def _held(self, batch: Batch) -> Batch:
         """The batch, if its inputs lie in the noise's box."""
@@ -271,22 +280,22 @@ class Smoother(nn.Module):
     def _choosing(self, batches: Iterable[Batch], asked: dict[int, _Item]) -> Iterator[Job]:
         """Each input, its noise still to be chosen."""
 
-        def choose(batch: Batch, start: Noise) -> Count:
-            (item,) = self._prepared(batch, start)
+        def chosen(tuning: Tuning, truth: int | None, noise: Noise, seconds: float) -> Count:
+            item = _Item(tuning.index, tuning.x, noise, truth, self._worth(own=True), seconds)
             asked[item.index] = item
             return self._selection(item)
 
         for batch in batches:
             x, truths = self.probe(batch), batch.truths or [None] * len(batch.x)
             for at, index in enumerate(batch.indices):
-                start = self.noise.row(at, tuple(x.shape[1:]), len(x))
-                yield Errand(partial(choose, Batch(x[at : at + 1], [index], [truths[at]]), start))
+                tuning = Tuning(index, x[at], self.noise.row(at, tuple(x.shape[1:]), len(x)))
+                yield Errand(tuning, partial(chosen, tuning, truths[at]))
 
     def _chosen(self, batches: Iterable[Batch], asked: dict[int, _Item]) -> Iterator[Job]:
         """Each input with its noise; the class of the first few is selected before the rest."""
         prepared = (item for batch in batches for item in self._prepared(batch))
         first = list(islice(prepared, FIRST_INPUTS))
-        early = self.pollster.run(self._count(item, Stage.SELECT, np.array([self.select])) for item in first)
+        early = self.driver.run(self._count(item, Stage.SELECT, np.array([self.select])) for item in first)
         for item, count in zip(first, early, strict=True):
             item.counts[Stage.SELECT] = count
         self._warn_of_guessing(first)
@@ -298,7 +307,7 @@ class Smoother(nn.Module):
     def _poll(self, item: _Item) -> Poll:
         """What was asked about one input, once all of it is counted."""
         ballot = Ballot(item.votes(Stage.SELECT), item.votes(Stage.ESTIMATE))
-        seconds = (item.seconds + sum(count.seconds for count in item.counts.values())) / self.pollster.workers
+        seconds = (item.seconds + sum(count.seconds for count in item.counts.values())) / self.driver.places
         return Poll(item.index, item.x, item.noise, ballot, item.soundness, seconds, item.echo)
 
     def conclude(self, poll: Poll) -> Certificate:
@@ -333,9 +342,8 @@ class Smoother(nn.Module):
         stops: Callable[[Votes], bool] | None = None,
         then: Callable[[Count], Count | None] | None = None,
     ) -> Count:
-        place = item.noise.placer(item.x.to(self.device))
-        decided = stops or (lambda votes: False)
-        return Count(item.index, stage, place, item.noise, tuple(item.x.shape), looks, self.plan.block, decided, then)
+        scene, decided = Noisy(item.x.to(self.device), item.noise), stops or (lambda votes: False)
+        return Count(item.index, stage, scene, looks, self.plan.block, decided, then)
 
     def _selection(self, item: _Item) -> Count:
         """The count that chooses the class."""
@@ -356,22 +364,34 @@ class Smoother(nn.Module):
         if self.references is None or not bound.lower > bound.rival:
             return None
         others = beside(self.references, item.x.to(self.device), item.noise, item.index, item.leader, tuning=False)
-        count = mixed(self.pollster, item.noise, others, item.index, NUMBER * VOTES)
+        count = mixed(item.noise, others, item.index, NUMBER * VOTES, self.plan.block)
         item.counts[Stage.ECHO] = count
         return count
 
-    def _prepared(self, batch: Batch, start: Noise | None = None) -> Iterator[_Item]:
-        """Each input with its index and its noise, chosen from the start or else the user's noise, after all checks."""
+    def _prepared(self, batch: Batch) -> Iterator[_Item]:
+        """Each input with its index and its noise, chosen from the user's noise, after all checks."""
         x = self.probe(batch)
         began = perf_counter()
-        noise = self.tuner.choose(self, x, start or self.noise, batch.indices)
+        noise = self.tuner.choose(self, x, self.noise, batch.indices)
         each = (perf_counter() - began) / max(len(x), 1)
-        own = self.tuner.reads_input or noise.per_input(x.ndim - 1)
-        worth = Soundness.FROZEN if own else Soundness.GLOBAL
-        soundness = worth if self.check else weakest([worth, Soundness.ESTIMATE])
+        soundness = self._worth(own=self.tuner.reads_input or noise.per_input(x.ndim - 1))
         for position, index in enumerate(batch.indices):
             truth = None if batch.truths is None else batch.truths[position]
             yield _Item(index, x[position], noise.row(position, tuple(x.shape[1:]), len(x)), truth, soundness, each)
+
+    def _worth(self, *, own: bool) -> Soundness:
+        """The label of certificates under noise of the input's own, or under the same for all."""
+        worth = Soundness.FROZEN if own else Soundness.GLOBAL
+        return worth if self.check else weakest([worth, Soundness.ESTIMATE])
+
+    def cast(self, ask: Ask) -> list[IntArray]:
+        """The tally of each block that is asked for."""
+        return self.pollster.cast(ask)
+
+    def tune(self, tuning: Tuning) -> Noise:
+        """The noise that the tuner chooses for one input."""
+        noise = self.tuner.choose(self, tuning.x[None], tuning.start, [tuning.index])
+        return noise.row(0, tuple(tuning.x.shape), 1)
 
     def probe(self, batch: Batch) -> Tensor:
         """The inputs, checked; a model that is no fixed function of its row is refused, once per shape of input."""
@@ -381,7 +401,9 @@ class Smoother(nn.Module):
         make_fixed(self.model)
         if self.check and len(x) and shape not in self.probes:
             kind = RandomProbe if self.own_randomness else Probe
-            probe = kind(self.pollster, x[0], self.noise.row(0, shape, len(x)), batch.indices[0])
+            probe = kind(
+                self.pollster, x[0], self.noise.row(0, shape, len(x)), batch.indices[0], shared=self.driver.shared_noise
+            )
             probe.begin()
             self.probes[shape] = probe
         return x
