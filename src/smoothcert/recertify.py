@@ -12,13 +12,16 @@ from smoothcert.certificates import Ballot, Soundness, conclude
 from smoothcert.errors import InputError, SettingError, look_up
 from smoothcert.estimators import ESTIMATORS, Plan, estimator_named, estimator_of
 from smoothcert.laws import law_named
+from smoothcert.maths import FloatArray
 from smoothcert.maths.boxed import Box
 from smoothcert.maths.grid import box_of, with_box
 from smoothcert.records.facts import plan_of
 from smoothcert.records.record import Arrays, Record, record_of, scale_of
 from smoothcert.store import Place, ResultStore, check_filled, check_free, new_run, open_run
+from smoothcert.store.pictures import Picture, grid_point_of
 from smoothcert.votes import Votes
 
+PIXELS = Box(0.0, 1.0)
 CHANGEABLE = ("estimator", "alpha", "radii", "box")
 
 
@@ -43,10 +46,13 @@ def recertify(run: Place, out: Place, changes: Mapping[str, Any]) -> int:
         _check_support(voted, new)
         if box is not None:
             records = _clipped(records, box, store)
-        certified = [judge_again(record, new, facts["shape"], store) for record in records]
+        pictures = {index: store.picture(index) for index in store.pictured()}
+        certified = [
+            judge_again(record, new, facts["shape"], store, center=_center(record, pictures, facts["shape"]))
+            for record in records
+        ]
         parameters = {record.scale for record in records} | {record.loc for record in records}
         arrays = [store.get(address) for address in parameters if isinstance(address, str)]
-        pictures = {index: store.picture(index) for index in store.pictured()}
     configuration = {**facts["configuration"], **_plain(new), "recertified_from": str(run), "voted": _plain(voted)}
     if box is not None:
         configuration["domain"] = with_box(configuration["domain"], box)
@@ -74,6 +80,13 @@ def _clipped(records: Sequence[Record], box: Box, store: ResultStore) -> list[Re
                 "all, or certify anew with --box"
             )
     return [replace(record, domain=with_box(record.domain, box)) for record in records]
+
+
+def _center(record: Record, pictures: Mapping[int, Picture | None], shape: Sequence[int]) -> FloatArray | None:
+    """The input that was certified, if its volume in the input box was known and its picture shows it exactly."""
+    picture = pictures.get(record.index)
+    known = picture is not None and record.boxed_proxy_radius is not None and record.domain.startswith("grid 1/255")
+    return grid_point_of(picture, shape) if picture is not None and known else None
 
 
 def _plain(plan: Plan) -> dict[str, Any]:
@@ -112,8 +125,15 @@ def _check_support(voted: Plan, new: Plan) -> None:
         )
 
 
-def judge_again(record: Record, plan: Plan, shape: Sequence[int], store: Arrays, norm: float | None = None) -> Record:
-    """The record of the same votes by another plan, or in another norm."""
+def judge_again(
+    record: Record,
+    plan: Plan,
+    shape: Sequence[int],
+    store: Arrays,
+    norm: float | None = None,
+    center: FloatArray | None = None,
+) -> Record:
+    """The record of the same votes by another plan, or in another norm; center: the 8-bit image that was certified, if known."""
     norm = record.norm if norm is None else norm
     selection = Votes(np.array([[record.selection]]), np.array([[record.selection_invalid]]))
     estimation = Votes(np.array([record.estimation]), np.array([record.estimation_invalid]))
@@ -122,7 +142,8 @@ def judge_again(record: Record, plan: Plan, shape: Sequence[int], store: Arrays,
         ballot,
         plan=plan,
         law=law_named(record.law),
-        center=np.broadcast_to(0.0, tuple(shape)),  # only its size matters here: a record keeps no center
+        # A record keeps no center; but for volumes in a box, only its size matters.
+        center=np.broadcast_to(0.0, tuple(shape)) if center is None else center,
         scale=scale_of(record, store),
         norm=norm,
         soundness=record.soundness,
@@ -142,4 +163,5 @@ def judge_again(record: Record, plan: Plan, shape: Sequence[int], store: Arrays,
         stopped=record.stopped,
         uniform=record.uniform,
         echo=None if certificate.label is None else record.echo,
+        box=None if center is None else PIXELS,
     )

@@ -22,6 +22,7 @@ from smoothcert.certificates import Certificate
 from smoothcert.data.base import Dataset
 from smoothcert.errors import ModelError, NotFixed, RunError, SettingError
 from smoothcert.identity import described, differences, name_for
+from smoothcert.maths.boxed import Box
 from smoothcert.maths.overlap import check_convex
 from smoothcert.memory.memory import Memory
 from smoothcert.memory.of_run import check_kept, keeper_at, same_place
@@ -118,7 +119,7 @@ def certify_all(
                 if settler is not None:
                     center = poll.noise.center_of(poll.x)
                     certificate = settler.settle(certificate, index=poll.index, center=center, run=name_for(facts))
-                record = record_poll(smoother, poll, certificate, dataset.truths([poll.index])[0], run)
+                record = record_poll(smoother, poll, certificate, dataset.truths([poll.index])[0], run, dataset.box)
                 run.append(record, poll.seconds, picture_of(poll.x.cpu().numpy()))
                 if not votes:
                     _check_owned(run, facts, store)
@@ -171,7 +172,7 @@ def _loaded(dataset: Dataset, indices: Sequence[int]) -> Batch:
 
 
 def record_poll(
-    smoother: Smoother, poll: Poll, certificate: Certificate, truth: int | None, store: ResultStore
+    smoother: Smoother, poll: Poll, certificate: Certificate, truth: int | None, store: ResultStore, box: Box | None
 ) -> Record:
     """The record of one input's votes and the certificate given out; per-coordinate noise goes into the store by its hash."""
 
@@ -192,6 +193,7 @@ def record_poll(
         uniform=smoother.uniform_for(poll.index),
         # What a memory answers instead is no answer under this noise.
         echo=poll.echo if certificate.label == int(poll.ballot.selection.leaders()[0]) else None,
+        box=box,
     )
 
 

@@ -13,10 +13,11 @@ from smoothcert.certificates import Ballot, Certificate, Soundness
 from smoothcert.errors import StoreError
 from smoothcert.estimators.bounds import Bound
 from smoothcert.maths import FloatArray
+from smoothcert.maths.boxed import Box
 from smoothcert.regions import Region
 from smoothcert.votes import Votes
 
-VERSION = 2
+VERSION = 3
 Parameter = float | str  # a number, or the address of an array in the store
 
 
@@ -49,6 +50,7 @@ class Record:
     stopped: str  # why the votes ended: all were cast, radii were decided, or the radius was known within a tolerance
     uniform: float = 1.0  # the random number of randomized Clopper–Pearson, 1 for every other estimator
     echo: float | None = None  # how often other inputs get the label under this noise; None if it was not measured
+    boxed_proxy_radius: float | None = None  # of the volume in the input box; None where no box or no center is known
     version: int = VERSION
 
     @property
@@ -74,7 +76,7 @@ class Record:
             newer = row["version"] > VERSION
             raise StoreError(
                 f"a record has version {row['version']}, and this smoothcert reads version {VERSION} alone"
-                + ("" if newer else ": older ones do not say why their votes stopped or whether they echo")
+                + ("" if newer else ": older ones do not say how much of their volume lies in the input box")
                 + (": install a newer one" if newer else "; certify anew into another directory")
             )
         return cls(
@@ -103,15 +105,18 @@ def record_of(
     stopped: str,
     uniform: float = 1.0,
     echo: float | None = None,
+    box: Box | None = None,
 ) -> Record:
-    """The record of one certificate and the votes behind it."""
+    """The record of one certificate and the votes behind it; box: what inputs lie in, around the region's center."""
     region = certificate.region
+    boxed = None if box is None else 0.0 if region is None else region.boxed_proxy_radius(box)
     return Record(
         index=index,
         truth=truth,
         label=certificate.label,
         radius=certificate.radius,
         proxy_radius=certificate.proxy_radius,
+        boxed_proxy_radius=boxed,
         log_volume=region.log_volume if region is not None and region.radius > 0 else None,
         region_radius=0.0 if region is None else region.radius,
         norm=norm,

@@ -39,6 +39,7 @@ function explore(data, place) {
       ["label", `${one.soundness}: ${one.meaning}`],
       ["inner radius", one.label == null ? "–" : `${one.radius} (${one.norm}): of the largest plain ball in the region`],
       ["proxy radius", one.label == null ? "–" : `${one.proxy}: of the ball of the region's volume`],
+      ...(one.label == null || one.boxed == null ? [] : [["in the input box", `${one.boxed}: the same of the part that an input can lie in`]]),
       ["noise", `${one.law}, scale θ from ${one.scale[0].toPrecision(4)} to ${one.scale[2].toPrecision(4)}`],
       ["theorem", one.rule || "–"],
       ["points", one.grid ? `on the grid of 1/${one.grid}` : "real numbers, in float32"],

@@ -228,6 +228,7 @@ const Smoothcert = (() => {
       { name: "label", head: "answer", value: (row) => row.label, cell: (row) => cell(row.label == null ? "abstains" : String(row.label), { class: outcome(row) }) },
       number("radius", "radius", radius, "certified: of the largest plain ball in the region, rounded down"),
       number("proxy", "proxy radius", radius, "of the ball of the region's volume, rounded down"),
+      rows.some((row) => row.boxed != null) && number("boxed", "in the box", radius, "the proxy radius of the region's part in the box that inputs lie in: an estimate, to compare volumes by"),
       number("lower", "p_A ≥", 5, "lower bound of the label's probability, rounded down"),
       number("sigma", "σ-factor", 4, "smallest scale of the noise"),
       number("gap", "gap", radius, "radius in units of the noise"),
