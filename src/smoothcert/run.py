@@ -172,7 +172,12 @@ def _loaded(dataset: Dataset, indices: Sequence[int]) -> Batch:
 
 
 def record_poll(
-    smoother: Smoother, poll: Poll, certificate: Certificate, truth: int | None, store: ResultStore, box: Box | None
+    smoother: Smoother,
+    poll: Poll,
+    certificate: Certificate,
+    truth: int | None,
+    store: ResultStore,
+    box: Box | None = None,
 ) -> Record:
     """The record of one input's votes and the certificate given out; per-coordinate noise goes into the store by its hash."""
 

@@ -1,17 +1,19 @@
 """Estimators as the smoother uses them: what they claim after stopping, when they stop, and what they refuse."""
 
 import time
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from scipy.stats import multinomial
 from torch import nn
 
 import smoothcert as sc
 from smoothcert.asks import Ask
 from smoothcert.errors import SettingError
-from smoothcert.estimators import Judge, Plan, estimator_of
+from smoothcert.estimators import Judge, Plan, estimator_of, sequential
 from smoothcert.laws import law_named
 from smoothcert.maths.intervals import lower_bound
 from smoothcert.polling import Pollster
@@ -114,6 +116,53 @@ class TestTwoClasses:
     @pytest.mark.parametrize(("law", "norm"), [("cauchy", 2.0), ("laplace", 2.0), ("generalized_normal:beta=3", 2.0)])
     def test_where_tables_for_one_class_prove_more_the_class_is_bounded_alone(self, law: str, norm: float) -> None:
         assert self.at(900, 60, 40, law=law_named(law), norm=norm).upper is None
+
+
+CORNERS = [(i / 8, j / 8, 1 - i / 8 - j / 8) for i in range(9) for j in range(9 - i)]
+
+
+@cache
+def paths() -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+    """Every pair of tables at 5 and at 9 votes, (paths, 2, 3), and its probability at each corner, (corners, paths)."""
+    parts = [np.array([(i, j, n - i - j) for i in range(n + 1) for j in range(n + 1 - i)]) for n in (5, 4)]
+    first, then = (np.repeat(parts[0], len(parts[1]), axis=0), np.tile(parts[1], (len(parts[0]), 1)))
+    chances = [multinomial.pmf(first, 5, p) * multinomial.pmf(then, 4, p) for p in CORNERS]
+    return np.stack([first, first + then], axis=1), np.array(chances)
+
+
+class TestExactError:
+    """Two looks, at 5 and at 9 votes of three classes: the error of every path of votes, summed, for every p of a grid."""
+
+    looks, alpha = np.array([5, 9]), 0.3
+
+    def worst(self, spec: str, twice: bool = False) -> float:
+        """The largest error over the grid, if the votes may stop at either look; twice: both bounds spend all of alpha."""
+        plan = Plan(spec, 9, self.alpha, radii=(0.1,) if spec.startswith("group") else ())
+        plan.__dict__["looks"] = self.looks  # such few votes would be looked at once
+        bounds = []
+        for path in paths()[0]:
+            judge = estimator_for(plan, RadiusTarget(law_named("gaussian"), 2.0, 10, 1.0), 0.5)
+            assert judge.two_classes
+            if twice:
+                judge.own_alpha = judge.rival_alpha = self.alpha
+            seen = [1, 2] if estimator_of(plan).anytime else [2]
+            found = [judge.bound(Votes(path[None, :n], np.zeros((1, n), dtype=np.int64)), 0) for n in seen]
+            bounds.append((max(b.lower for b in found), min(b.rival for b in found)))
+        low, high = np.array(bounds).T
+        errors = [
+            float(chance[(low > p[0] + 1e-12) | (high < max(p[1:]) - 1e-12)].sum())
+            for p, chance in zip(CORNERS, paths()[1], strict=True)
+        ]
+        return max(errors)
+
+    @pytest.mark.parametrize("spec", ["fixed", "sequential", "group_sequential", "union", "betting"])
+    def test_the_error_is_at_most_alpha(self, spec: str) -> None:
+        assert self.worst(spec) <= self.alpha + 1e-12
+
+    def test_alpha_spent_again_and_again_would_be_caught(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """All of alpha at every look, for the class and for its rival."""
+        monkeypatch.setattr(sequential, "late_spending", lambda looks, alpha: np.full(len(looks), alpha))
+        assert self.worst("sequential", twice=True) > self.alpha
 
 
 class TestStopping:

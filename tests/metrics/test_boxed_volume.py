@@ -30,7 +30,7 @@ def test_against_simulation() -> None:
     generator = np.random.default_rng(0)
     center, scale = generator.random(20), generator.uniform(0.3, 3.0, 20)
     points = generator.random((400_000, 20))
-    region = Region(center, scale, 1.6, norm=2)
+    region = Region(center, scale, 1.2, norm=2)
     inside = float(np.mean(np.sum(((points - center) / scale) ** 2, axis=1) <= region.radius**2))
     assert 0.01 < inside < 0.5
     truth = np.exp((np.log(inside) - log_volume(1.0, 1.0, 2, 20)) / 20)
