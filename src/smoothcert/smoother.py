@@ -100,8 +100,8 @@ class Smoother(nn.Module):
     """The classifier that answers what the base classifier most often answers under noise.
 
     estimator: sequential (stops when the radii, or the radius within its tolerance, are decided), fixed (all the votes),
-    group_sequential, union, betting or randomized, with parameters ("sequential:rivals=runner_up" bounds the strongest rival
-    too), or an Estimator. engine: how votes are cast, such as Engine(workers=1) for a callable that must not be called twice
+    group_sequential, union, betting or randomized, with parameters ("sequential:rivals=rest" bounds the class alone, and
+    not its strongest rival too), or an Estimator. engine: how votes are cast, such as Engine(workers=1) for a callable that must not be called twice
     at once. memory: keeps what was promised, for noise that is chosen per input; it then belongs to this classifier.
     identity: your own name for a classifier that cannot be known by its value; a new one is due whenever it changes.
 
