@@ -23,7 +23,7 @@ from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
 from smoothcert.sections import read
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Every block of a page, and every command in its text that says more than its name.
 PARTS = re.compile(r"^```(\w*)\n(.*?)^```|`(smoothcert [a-z]+ [^`]+)`", flags=re.DOTALL | re.MULTILINE)
 # The shell expands variables and loops; smoothcert only notes its words, and no other program is there.

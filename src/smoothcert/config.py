@@ -41,7 +41,7 @@ class DataSettings(Checked):
     source: str = setting(
         "digits",
         "digits (embedded), mnist, fashion_mnist or cifar10, with parameters such as cifar10:root=DIR,split=train; an .npz file "
-        "with x and y; a folder of class folders or of images, an image, or folder:path=DIR,size=256,crop=224,classes=FILE; "
+        "with x and y; a .csv or .parquet file, or csv:path=FILE,label=COLUMN; a folder of class folders or of images, an image, or folder:path=DIR,size=256,crop=224,classes=FILE; hub:path=owner/name; "
         "`smoothcert list data` tells more.",
         flag="--data",
         metavar="NAME[:KEY=VALUE,…]|PATH",

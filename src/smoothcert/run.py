@@ -20,6 +20,7 @@ from torch import Tensor
 import smoothcert
 from smoothcert.certificates import Certificate
 from smoothcert.data.base import Dataset
+from smoothcert.data.guests import as_dataset
 from smoothcert.errors import ModelError, NotFixed, RunError, SettingError
 from smoothcert.identity import described, differences, name_for
 from smoothcert.maths.boxed import Box
@@ -68,7 +69,7 @@ def describe(smoother: Smoother, dataset: Dataset) -> Facts:
 
 def certify_all(
     smoother: Smoother,
-    dataset: Dataset,
+    dataset: Any,
     store: Given,
     *,
     indices: Sequence[int] | None = None,
@@ -82,6 +83,9 @@ def certify_all(
     The records do not depend on ``rows`` (inputs taken in at once) or on interruptions, nor on the order of calls, but
     for a memory: it settles in the order in which it is asked. A store that holds another configuration is refused. ``notes`` (a command, a file's name) are kept beside it.
 
+    ``dataset`` is any data that ``sc.as_dataset`` takes: arrays, a torch Dataset or DataLoader, a data frame, a name, …; an
+    input's index is its position there, whatever the order of a loader.
+
     ``store`` is a run directory, another store as name:key=value, or an open store, which is left open.
 
     ``memory`` settles every certificate, in the order of the indices: a file of its own, which runs of one classifier
@@ -90,6 +94,7 @@ def certify_all(
     The classifier is probed before the first vote of every session and asked again at its end. One that changed meanwhile
     is refused with NotFixed, and the run, with its memory, is void: nothing reads it any more.
     """
+    dataset = _adapted(dataset, smoother)
     chosen = list(range(len(dataset)) if indices is None else indices)
     if len(set(chosen)) != len(chosen):
         raise SettingError("the indices repeat an input; each is certified once: leave out the repetitions")
@@ -127,6 +132,18 @@ def certify_all(
                 if progress is not None:
                     progress(Progress(done, len(chosen), votes))
     return store
+
+
+def _adapted(data: Any, smoother: Smoother) -> Dataset:
+    """The data set; of data that was not known to be pixels it is said if they are, and the noise ignores it."""
+    dataset = as_dataset(data)
+    if dataset is not data and dataset.grid is not None and smoother.noise.grid is None:
+        warnings.warn(
+            "the inputs are 8-bit pixels k/255, and the noise has no grid, so certificates hold up to float arithmetic; give the noise "
+            "grid=1/255 for certificates that hold exactly",
+            stacklevel=3,
+        )
+    return dataset
 
 
 def check_classes(smoother: Smoother, dataset: Dataset, indices: Sequence[int]) -> None:

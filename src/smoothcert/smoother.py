@@ -7,9 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import import_module
 from itertools import chain, islice
+from pathlib import Path
 from time import perf_counter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -19,6 +21,7 @@ from smoothcert.answers import Loaded
 from smoothcert.asks import Ask, Noisy, Tuning
 from smoothcert.certificates import Ballot, Certificate, Soundness, conclude, weakest
 from smoothcert.data.base import Dataset
+from smoothcert.data.guests import as_dataset, is_batch
 from smoothcert.echo import NUMBER, VOTES, References, beside, mixed
 from smoothcert.engine import Engine, device_named
 from smoothcert.errors import InputError, SettingError
@@ -30,6 +33,7 @@ from smoothcert.execution.driver import Driver
 from smoothcert.identity import described, identity
 from smoothcert.maths import FloatArray, IntArray
 from smoothcert.memory.memory import Memory
+from smoothcert.memory.of_run import keeper_at
 from smoothcert.models.adapters import as_classifier
 from smoothcert.noise import Noise
 from smoothcert.plan import Plan, Voting
@@ -43,6 +47,7 @@ from smoothcert.sections import facts
 from smoothcert.seeds import Stage, draws_for
 from smoothcert.votes import Votes
 
+Kind = TypeVar("Kind")
 FIRST_INPUTS = 10  # as many selections are looked at before the budget of a batch is spent
 
 
@@ -66,6 +71,10 @@ class Batch:
     x: Tensor
     indices: Sequence[int]
     truths: Sequence[int | None] | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.indices) and not min(self.indices) >= 0:
+            raise InputError(f"the index {min(self.indices)} is below 0; indices key the noise: number inputs from 0")
 
 
 class Tuner(Plugin, ABC):
@@ -96,13 +105,21 @@ class FixedNoise(Tuner):
         return start
 
 
-class Smoother(nn.Module):
+class _Brief(type):
+    """A class that lists its own names: help shows what a smoothed classifier adds to the sixty methods of every module."""
+
+    def __dir__(cls) -> list[str]:
+        return sorted(vars(cls))
+
+
+class Smoother(nn.Module, metaclass=_Brief):
     """The classifier that answers what the base classifier most often answers under noise.
 
     estimator: sequential (stops when the radii, or the radius within its tolerance, are decided), fixed (all the votes),
-    group_sequential, union, betting or randomized, with parameters ("sequential:rivals=rest" bounds the class alone, and
-    not its strongest rival too), or an Estimator. engine: how votes are cast, such as Engine(workers=1) for a callable that must not be called twice
-    at once. memory: keeps what was promised, for noise that is chosen per input; it then belongs to this classifier.
+    group_sequential, union, betting or randomized, with parameters ("sequential:rivals=rest" bounds the class alone, without
+    its strongest rival), or an Estimator. engine: how votes are cast, such as Engine(workers=1) for a callable that must not be called twice
+    at once. tuner: a Tuner, or "ancer:steps=60". memory: keeps what was promised, for noise that is chosen per input; it then
+    belongs to this classifier; a path opens its file, or that of a run.
     identity: your own name for a classifier that cannot be known by its value; a new one is due whenever it changes.
 
     check: before its first vote on inputs of a shape the model is probed for being one fixed function of its row, and after
@@ -121,16 +138,16 @@ class Smoother(nn.Module):
         self,
         model: Callable[[Tensor], Any],
         noise: Noise,
-        norm: float = Voting.norm,
+        norm: float | str = Voting.norm,
         *,
         select: int = Voting.select,
         estimate: int = Voting.trials,
         alpha: float = Voting.alpha,
         estimator: str | Estimator = Voting.estimator,
-        radii: Sequence[float] = Voting.radii,
+        radii: float | Sequence[float] = Voting.radii,
         seed: int = Voting.seed,
-        tuner: Tuner | None = None,
-        memory: Memory | None = None,
+        tuner: Tuner | str | None = None,
+        memory: Memory | Path | str | None = None,
         engine: Engine | None = None,
         forward_draws: int = 16,
         identity: str | None = None,
@@ -138,19 +155,21 @@ class Smoother(nn.Module):
         own_randomness: bool = Voting.own_randomness,
     ) -> None:
         super().__init__()
-        check_norm(norm)
-        Voting(select=select, seed=seed)  # refuses what they may not be
+        norm = check_norm(norm)
+        asked = Voting(str(estimator_named(estimator)), estimate, alpha, radii, select=select, seed=seed)  # type: ignore[arg-type]
         if forward_draws < 1:
             raise SettingError(f"forward_draws={forward_draws} must be at least 1")
-        spec = str(estimator_named(estimator))
-        self.engine = engine = engine or Engine()
+        self.engine = engine = _of_type(engine or Engine(), Engine, 'sc.Engine(device="cuda")')
         # Without a block the first input decides; see suit.
-        self.plan = Plan(spec, estimate, alpha, tuple(sorted(radii)), engine.block or Plan.block)
+        self.plan = Plan(
+            asked.estimator, asked.trials, asked.alpha, tuple(sorted(asked.radii)), engine.block or Plan.block
+        )
         self.estimator = estimator_of(self.plan)
+        self.noise = noise = _of_type(noise, Noise, 'sc.Noise.isotropic("gaussian", sigma=0.25)')
         if self.estimator.bounds_rivals:
-            proved_radius(noise.law, norm, 1, Bound(0.9, alpha, 1, 0.05))  # refuses a law without such a theorem
-        self.model, self.noise, self.norm = as_classifier(model), noise, float(norm)
-        self.select, self.seed, self.tuner = select, seed, tuner or FixedNoise()
+            proved_radius(noise.law, norm, 1, Bound(0.9, asked.alpha, 1, 0.05))  # refuses a law without such a theorem
+        self.model, self.norm = as_classifier(model), norm
+        self.select, self.seed, self.tuner = asked.select, asked.seed, _tuner_named(tuner)
         self.device, self.forward_draws, self.given_identity = device_named(engine.device), forward_draws, identity
         self.to(self.device)
         self.runtime = runtime_named(engine.runtime)
@@ -160,7 +179,7 @@ class Smoother(nn.Module):
             self.model,
             self.runtime,
             self.loaded,
-            seed=seed,
+            seed=asked.seed,
             block=self.plan.block,
             device=self.device,
             workers=engine.workers or (torch.get_num_threads() if self.device.type == "cpu" else 1),
@@ -169,9 +188,16 @@ class Smoother(nn.Module):
         self.check, self.own_randomness = check, own_randomness
         self.probes: dict[tuple[int, ...], Probe] = {}  # by the shape of one input
         self.references: References | None = None  # what certificates are compared with, of the data set they are of
-        self.memory = memory
-        if memory is not None:
-            memory.bind(norm=self.norm, owner=self.identity)
+        self.memory = Memory.open(keeper_at(memory)) if isinstance(memory, str | Path) else memory
+        if self.memory is not None:
+            self.memory.bind(norm=self.norm, owner=self.identity)
+
+    def __dir__(self) -> list[str]:
+        return [*object.__dir__(self), *self._modules]
+
+    def extra_repr(self) -> str:
+        """What its text says beside the model."""
+        return f"{self.noise!r}, norm={self.norm:g}, tuner={self.tuner}"
 
     def suit(self, shape: Sequence[int]) -> None:
         """Fit the block size to inputs of this shape, unless one was given: the memory of a call follows it."""
@@ -241,15 +267,27 @@ class Smoother(nn.Module):
         tables = [count.votes() for count in counts]
         return [int(table.leaders()[0]) if leads(table, self.plan.alpha)[0] else None for table in tables]
 
-    def certify(self, x: Tensor, first_index: int = 0) -> list[Certificate]:
+    def certify(self, x: Any, first_index: int = 0) -> list[Certificate]:
         """One Certificate per input, each wrong with probability at most alpha.
 
-        The input's index keys its noise: give separate calls separate ranges, or they share draws. A memory settles the
-        certificates in the order of the batch.
+        x is a batch, or any data that ``sc.as_dataset`` takes, such as a DataLoader. The input's index keys its noise: its
+        position in the batch or the data set, from ``first_index`` on. Give separate calls separate ranges, or they share
+        draws. A memory settles the certificates in the order of the inputs.
         """
-        polls = list(self.polls([Batch(x, range(first_index, first_index + len(x)))]))  # all, before any is settled
+        polls = list(self.polls(self._batches(x, first_index)))  # all, before any is settled
         found = ((self.conclude(poll), poll.noise.center_of(poll.x)) for poll in polls)
         return [c if self.memory is None else self.memory.settle(c, center=center) for c, center in found]
+
+    def _batches(self, x: Any, first_index: int) -> Iterator[Batch]:
+        """The inputs with their indices; those of a data set a few at a time, with their truths."""
+        if is_batch(x):
+            yield Batch(x, range(first_index, first_index + len(x)))
+            return
+        dataset = as_dataset(x)
+        for start in range(0, len(dataset), self.engine.rows):
+            chosen = range(start, min(start + self.engine.rows, len(dataset)))
+            inputs = torch.from_numpy(dataset.inputs(chosen))
+            yield Batch(inputs, [first_index + index for index in chosen], dataset.truths(chosen))
 
     def polls(self, batches: Iterable[Batch]) -> Iterator[Poll]:
         """The votes on each input, in order; new inputs are taken in while hard ones are still being decided.
@@ -446,6 +484,22 @@ class _Item:
         """The share of the votes on references that are for the class; None if there were none."""
         count = self.counts.get(Stage.ECHO)
         return count.share(self.leader) if isinstance(count, Mixed) else None
+
+
+def _of_type(value: Any, kind: type[Kind], example: str) -> Kind:
+    """The value, if it is of this type."""
+    if not isinstance(value, kind):
+        raise SettingError(f"{value!r} is no {kind.__name__}; give one, such as {example}")
+    return value
+
+
+def _tuner_named(tuner: Tuner | str | None) -> Tuner:
+    """The tuner; a text names it as on the command line."""
+    if tuner is None or isinstance(tuner, Tuner):
+        return tuner or FixedNoise()
+    # The tuners are built on this file, so they are imported only when one is asked for.
+    named: Tuner = import_module("smoothcert.tuners").tuner_named(tuner)
+    return named
 
 
 def _parameter_fact(value: Tensor) -> Parameter:

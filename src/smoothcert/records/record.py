@@ -14,6 +14,7 @@ from smoothcert.errors import StoreError
 from smoothcert.estimators.bounds import Bound
 from smoothcert.maths import FloatArray
 from smoothcert.maths.boxed import Box
+from smoothcert.maths.geometry import round_down
 from smoothcert.regions import Region
 from smoothcert.votes import Votes
 
@@ -52,6 +53,11 @@ class Record:
     echo: float | None = None  # how often other inputs get the label under this noise; None if it was not measured
     boxed_proxy_radius: float | None = None  # of the volume in the input box; None where no box or no center is known
     version: int = VERSION
+
+    def __repr__(self) -> str:
+        answer = "abstains" if self.label is None else f"label={self.label}, radius={round_down(self.radius)}"
+        known = f"{self.soundness.value}, p >= {round_down(self.lower, 4)}"
+        return f"Record(index={self.index}, truth={self.truth}, {answer}, norm={self.norm:g}, {known})"
 
     @property
     def correct(self) -> bool:
