@@ -18,7 +18,7 @@ from smoothcert.maths import FloatArray
 from smoothcert.maths.boxed import Box
 from smoothcert.maths.grid import LARGEST_STEP, certified_point, domain_of, whole_steps
 from smoothcert.maths.steps import StepTable
-from smoothcert.registry import fitted
+from smoothcert.registry import Plugin, fitted
 from smoothcert.seeds import KeyedDraws, TorchDraws
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -112,6 +112,11 @@ class Noise:
     ) -> Noise:
         """Noise of another scale, loc or law on the same grid, in the same box: what a tuner gives."""
         return Noise(law or self.law, scale, self.loc if loc is None else loc, self.grid, self.box)
+
+    @property
+    def named(self) -> Plugin:
+        """What runs and records call it by: its law."""
+        return self.law
 
     @property
     def domain(self) -> str:

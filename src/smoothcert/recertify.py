@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from smoothcert.certificates import Ballot, Soundness, conclude
+from smoothcert.certificates import Ballot, Soundness, conclude, smoothing_named
 from smoothcert.errors import InputError, SettingError, look_up
 from smoothcert.estimators import ESTIMATORS, Plan, estimator_named, estimator_of
-from smoothcert.laws import law_named
+from smoothcert.laws import Law
 from smoothcert.maths import FloatArray
 from smoothcert.maths.boxed import Box
 from smoothcert.maths.grid import box_of, with_box
@@ -19,17 +19,19 @@ from smoothcert.records.facts import plan_of
 from smoothcert.records.record import Arrays, Record, record_of, scale_of
 from smoothcert.store import Place, ResultStore, check_filled, check_free, new_run, open_run
 from smoothcert.store.pictures import Picture, grid_point_of
+from smoothcert.threats import THREATS, Threat, threat_named
 from smoothcert.votes import Votes
 
 PIXELS = Box(0.0, 1.0)
-CHANGEABLE = ("estimator", "alpha", "radii", "box")
+CHANGEABLE = ("estimator", "alpha", "radii", "box", "threat")
 
 
 def recertify(run: Place, out: Place, changes: Mapping[str, Any]) -> int:
     """Judge the stored votes by a changed plan into a new run; how many records that makes.
 
-    ``changes`` may name estimator (with its parameters), alpha, radii, and a Box that inputs are clipped to from now on: for
-    inputs inside, the votes are those of the classifier that clips. Looks and votes are what they were: a bound
+    ``changes`` may name estimator (with its parameters), alpha, radii, of votes on views the threat, and of votes under noise a
+    Box that inputs are clipped to from now on: for inputs inside, the votes are those of the classifier that clips. Looks and
+    votes are what they were: a bound
     that needs all the votes of a run that stopped early is refused, since it would be wrong on a stopped sample. The
     records keep why their votes stopped, and the configuration the plan that they were cast by (``voted``).
     """
@@ -40,20 +42,21 @@ def recertify(run: Place, out: Place, changes: Mapping[str, Any]) -> int:
         facts, seconds, records = store.facts(), store.seconds(), list(store.records())
         check_filled(run, records)
         check_judgeable(facts["configuration"], records)
-        voted = plan_of(facts["configuration"].get("voted", facts["configuration"]))
+        plans = {name: value for name, value in changes.items() if name not in ("threat", "box")}
+        against = threat_named(changes["threat"]) if "threat" in changes else None
+        told, new = _plans(facts["configuration"], plans, exact=records[0].exact)
         box = changes.get("box")
-        new = replace(plan_of(facts["configuration"]), **{k: v for k, v in changes.items() if k != "box"})
-        _check_support(voted, new)
-        if box is not None:
-            records = _clipped(records, box, store)
+        records = records if box is None else _clipped(records, box, store)
         pictures = {index: store.picture(index) for index in store.pictured()}
         certified = [
-            judge_again(record, new, facts["shape"], store, center=_center(record, pictures, facts["shape"]))
+            judge_again(record, new, facts["shape"], store, against, _center(record, pictures, facts["shape"]))
             for record in records
         ]
         parameters = {record.scale for record in records} | {record.loc for record in records}
         arrays = [store.get(address) for address in parameters if isinstance(address, str)]
-    configuration = {**facts["configuration"], **_plain(new), "recertified_from": str(run), "voted": _plain(voted)}
+    configuration = {**facts["configuration"], **told, "recertified_from": str(run)}
+    if against is not None:
+        configuration |= {"threat": against.name, "norm": "0.0"}
     if box is not None:
         configuration["domain"] = with_box(configuration["domain"], box)
     with new_run(out) as target:
@@ -67,9 +70,9 @@ def recertify(run: Place, out: Place, changes: Mapping[str, Any]) -> int:
 def _clipped(records: Sequence[Record], box: Box, store: ResultStore) -> list[Record]:
     """The records of the classifier that clips its inputs to the box, where the votes are the same."""
     for record in records:
-        law = law_named(record.law)
-        if not law.boxed_radii:
-            raise SettingError(f"the law {law} proves nothing more in a box; leave it out (uniform noise in l1 does)")
+        law = smoothing_named(record.law)
+        if not (isinstance(law, Law) and law.boxed_radii):
+            raise SettingError(f"{law} proves nothing more in a box; leave it out (uniform noise in l1 does)")
         if box_of(record.domain) not in (None, box):
             raise SettingError(f"these votes were cast on inputs clipped to {box_of(record.domain)}, not to {box}")
         picture = store.picture(record.index)
@@ -87,6 +90,21 @@ def _center(record: Record, pictures: Mapping[int, Picture | None], shape: Seque
     picture = pictures.get(record.index)
     known = picture is not None and record.boxed_proxy_radius is not None and record.domain.startswith("grid 1/255")
     return grid_point_of(picture, shape) if picture is not None and known else None
+
+
+def _plans(configuration: Mapping[str, Any], changes: Mapping[str, Any], *, exact: bool) -> tuple[dict[str, Any], Plan]:
+    """What a configuration says of the plan that judges, and the plan; complete votes need none, and take no changes."""
+    if exact and changes:
+        raise SettingError(
+            f"all views were asked, so {', '.join(changes)} has no influence: these certificates are exact; what can be changed "
+            "is the threat, among those that the views know"
+        )
+    if exact:
+        return {}, Plan()
+    voted = plan_of(configuration.get("voted", configuration))
+    new = replace(plan_of(configuration), **changes)
+    _check_support(voted, new)
+    return {**_plain(new), "voted": _plain(voted)}, new
 
 
 def _plain(plan: Plan) -> dict[str, Any]:
@@ -130,18 +148,22 @@ def judge_again(
     plan: Plan,
     shape: Sequence[int],
     store: Arrays,
-    norm: float | None = None,
+    norm: float | Threat | None = None,
     center: FloatArray | None = None,
 ) -> Record:
-    """The record of the same votes by another plan, or in another norm; center: the 8-bit image that was certified, if known."""
-    norm = record.norm if norm is None else norm
+    """The record of the same votes by another plan, in another norm or against another threat.
+
+    center: the 8-bit image that was certified, if it is known.
+    """
+    if norm is None:
+        norm = record.norm if record.threat is None else THREATS[record.threat]()
     selection = Votes(np.array([[record.selection]]), np.array([[record.selection_invalid]]))
     estimation = Votes(np.array([record.estimation]), np.array([record.estimation_invalid]))
     ballot = Ballot(selection, estimation)
     certificate = conclude(
         ballot,
         plan=plan,
-        law=law_named(record.law),
+        law=smoothing_named(record.law),
         # A record keeps no center; but for volumes in a box, only its size matters.
         center=np.broadcast_to(0.0, tuple(shape)) if center is None else center,
         scale=scale_of(record, store),

@@ -14,7 +14,7 @@ from smoothcert.errors import SettingError
 
 NAME = "recertify"
 EXAMPLE = "smoothcert recertify runs/a --alpha 0.01 --out runs/a-0.01"
-JUDGED = ("alpha", "estimator", "radii")
+JUDGED = ("alpha", "estimator", "radii", "threat")
 
 
 @takes(Settings, *(f"votes.{name}" for name in JUDGED), "noise.box", of_run=True)
@@ -26,17 +26,23 @@ def command(
     """Certify again from the raw counts of a run: another alpha, another bound, or inputs that are clipped to a box.
 
     Refuses what the stored votes cannot prove. Decide on alpha, radii and estimator before you look at results: chosen
-    afterwards, alpha is no probability of error any more. --radii none asks for the whole radius.
+    afterwards, alpha is no probability of error any more. --radii none asks for the whole radius. Votes on all views are
+    exact: of them only the --threat can be another.
     """
     from smoothcert.maths.boxed import Box
     from smoothcert.recertify import recertify
 
     votes = given.over(Settings).votes
-    asked = {"alpha": votes.alpha, "estimator": votes.estimator, "radii": tuple(sorted(votes.radii))}
+    asked = {
+        "alpha": votes.alpha,
+        "estimator": votes.estimator,
+        "radii": tuple(sorted(votes.radii)),
+        "threat": votes.threat,
+    }
     changes: dict[str, Any] = {name: value for name, value in asked.items() if given.says(f"votes.{name}")}
     if given.says("noise.box"):
         changes["box"] = Box.read(given.over(Settings).noise.box)
     if not changes:
-        raise SettingError("nothing to change; give --alpha, --estimator, --radii or --box")
+        raise SettingError("nothing to change; give --alpha, --estimator, --radii or --box, or for views --threat")
     number = recertify(run, out, changes)
     errors.print(f"{number} records judged again in {out}; compare with: smoothcert report {run} {out}")

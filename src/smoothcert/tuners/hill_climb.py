@@ -76,7 +76,7 @@ class HillClimb(Tuner):
             echoes = tuning_echoes(smoother, now, tables) if self.echo < 1 else [0.0] * len(now)
             for at, table, echo in zip(tuple(climbing), tables, echoes, strict=True):
                 each = asked[at]
-                target = smoother.target(each.noise, each.x)
+                target = each.target(smoother.norm)
                 try:
                     reached = height(table, smoother.plan, target, labels[at])
                     asked[at] = replace(each, noise=climbs[at].send((reached, echo)))
@@ -161,6 +161,11 @@ class _Asked:
     index: int
     x: Tensor
     noise: Noise
+
+    def target(self, norm: float) -> RadiusTarget:
+        """The radius under this noise."""
+        scale = self.noise.scale.detach().cpu().numpy()
+        return RadiusTarget.of(self.noise.law, norm, self.x.numel(), scale, self.noise.box)
 
 
 def shape_of(law: Law) -> tuple[str, float] | None:
