@@ -150,9 +150,11 @@ class TestTargets:
             assert free.radius(0.9) == boxed.radius(0.9)
 
     def test_each_coordinate_has_its_own_cap(self) -> None:
-        """Scales 1 and 4: in units of scale the box is 1 wide and a quarter wide."""
-        target = RadiusTarget.of(law_named("uniform"), 1.0, 2, np.array([1.0, 4.0]), Box(0, 1))
-        assert target.proved(sc.Bound(0.99, 0.001, 1000, 0.01)).value == float(boxed_radius(0.99, 0.01, [1.0, 0.25]))
+        """Scales 2 and 4: in units of scale the box is half and a quarter wide."""
+        scale = np.array([2.0, *[4.0] * 7])
+        target = RadiusTarget.of(law_named("uniform"), 1.0, 8, scale, Box(0, 1))
+        found = target.proved(sc.Bound(0.9, 0.001, 1000, 0.1)).value
+        assert found == float(boxed_radius(0.9, 0.1, Box(0, 1).widths(scale, 8))) == pytest.approx(0.75 + 6 / 35)
 
     def test_curves_know_the_box(self) -> None:
         found = certified_radius("uniform", 1, 0.9, 784, scale=3.0, box=Box(0, 1))
