@@ -93,7 +93,7 @@ class Region:
     def boxed_proxy_radius(self, box: Box) -> float:
         """Radius of the ball of the volume of the region's part in a box that holds the center, by a saddle point.
 
-        Close in many dimensions (within .2 % from 30 on), and never above the proxy radius: an estimate to compare volumes
+        Close from about 100 dimensions on (in 20 unlike ones 1 % off), and never above the proxy radius: an estimate to compare volumes
         by, since an input that could not be counts for nothing.
 
         >>> flat = Region(np.full(100, 0.5), np.r_[np.full(50, 1.0), np.full(50, 9.0)], 1.0, norm=2)
