@@ -37,6 +37,7 @@ ORDER = [
     *(
         "seeds",
         "noise",
+        "sight",
         "asks",
         "models",
         "answers",

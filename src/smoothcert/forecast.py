@@ -17,6 +17,7 @@ from smoothcert.plan import Plan
 from smoothcert.radius import RadiusTarget
 from smoothcert.registry import written
 from smoothcert.seeds import Stage
+from smoothcert.sight import Sight
 from smoothcert.smoother import Smoother
 from smoothcert.votes import Votes
 
@@ -90,7 +91,7 @@ def largest_radius(smoother: Smoother, shape: Sequence[int]) -> float:
 
 def warn_of_reach(smoother: Smoother, shape: Sequence[int]) -> None:
     """Say if radii were asked for that no number of agreeing votes proves: all votes would be spent on them."""
-    if not smoother.plan.radii or smoother.tuner.reads_input:
+    if not smoother.plan.radii or smoother.tuner.reads_input or isinstance(smoother.noise, Sight):
         return
     largest = largest_radius(smoother, shape)
     beyond = [radius for radius in smoother.plan.radii if radius > largest]

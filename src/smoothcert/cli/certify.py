@@ -46,7 +46,7 @@ def command(
     """
     if dry_run:
         told = foretold(given.over(Settings), out)
-        print(told or f"every input is in {out} already")
+        print(told or f"every input is in {out} already, or its views are asked once each")
         return
     done = certify_run(given.over(Settings), out, note=command_line())
     errors.print(f"{done} inputs in {out}; look at them with: smoothcert report {out}")
@@ -101,17 +101,18 @@ def foretold(settings: Settings, out: Path | str) -> Forecast | None:
 
 
 def _forecast(smoother: Smoother, dataset: Dataset, indices: list[int], out: Path | str) -> Forecast | None:
-    """What is left to do in a store; None if nothing is."""
+    """What is left to do in a store; None if nothing is, or if views are asked instead of noise, each once."""
     import torch
 
     from smoothcert.forecast import forecast
+    from smoothcert.sight import Sight
     from smoothcert.smoother import Batch
     from smoothcert.store import opened
 
     with opened(out) as store:
         known = store.indices() if store.begun else set()
     left = [index for index in indices if index not in known]
-    if not left:
+    if not left or isinstance(smoother.noise, Sight):
         return None
     x = smoother.probe(Batch(torch.from_numpy(dataset.inputs(left[:1])), left[:1]))
     return forecast(smoother, x[0], left[0], len(left))
