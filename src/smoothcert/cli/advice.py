@@ -20,11 +20,12 @@ TRAINED_WITH = "smoothcert.noise"  # where a file of weights says it
 
 def advise(settings: Settings, smoother: Smoother, dataset: Dataset, indices: list[int]) -> None:
     """Print a note for each thing that makes poor certificates more often than not."""
-    for note in (
-        *_trained_otherwise(settings, smoother),
-        *_random(settings, smoother),
-        *_wide(smoother, dataset, indices),
-    ):
+    from smoothcert.sight import Sight
+
+    notes = [*_random(settings, smoother)]
+    if not isinstance(smoother.noise, Sight):  # views have no sigma
+        notes += [*_trained_otherwise(settings, smoother), *_wide(smoother, dataset, indices)]
+    for note in notes:
         errors.print(f"note: {note}", style="yellow")
 
 
