@@ -45,6 +45,7 @@ ORDER = [
         "execution",
         "probing",
         "echo",
+        "calibration",
         "smoother",
         "forecast",
         "tuners",
