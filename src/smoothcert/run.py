@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import platform
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,12 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-import scipy
 import torch
 from torch import Tensor
 
-import smoothcert
 from smoothcert.certificates import Certificate
 from smoothcert.data.base import Dataset
 from smoothcert.errors import ModelError, NotFixed, RunError, SettingError
@@ -27,7 +23,7 @@ from smoothcert.memory.memory import Memory
 from smoothcert.memory.of_run import check_kept, keeper_at, same_place
 from smoothcert.polling import make_fixed
 from smoothcert.records.record import Parameter, Record, record_of
-from smoothcert.smoother import Batch, Poll, Smoother
+from smoothcert.smoother import Batch, Poll, Smoother, machine_facts
 from smoothcert.store import VOID, Keeper, Place, ResultStore, check_not_void, opened
 from smoothcert.store.pictures import picture_of
 
@@ -57,11 +53,7 @@ def describe(smoother: Smoother, dataset: Dataset) -> Facts:
         **json.loads(json.dumps(asdict(smoother.plan))),
         "shared_noise": smoother.engine.shared_noise,
         "check": smoother.check,
-        "smoothcert": smoothcert.__version__,
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "processor": platform.machine(),
+        **machine_facts(),
     }
 
 
@@ -101,6 +93,7 @@ def certify_all(
     if chosen:
         smoother.probe(_loaded(dataset, chosen[:1]))  # a classifier that is refused leaves no run behind
     check_classes(smoother, dataset, chosen)
+    smoother.driver.executor.open(smoother)
     with _opened_both(smoother, dataset, store, facts, memory) as (run, settler):
         asked = sorted({*run.facts().get("subset", []), *chosen})
         run.describe(

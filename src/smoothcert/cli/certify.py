@@ -50,7 +50,8 @@ def certify_run(settings: Settings, out: Path | str, *, note: str, title: str = 
 
         def show(progress: Progress) -> None:
             rate = progress.votes / (time.perf_counter() - began)
-            bar.update(task, completed=progress.done, rate=f"{rate:,.0f} votes/s")
+            told = smoother.driver.executor.told(smoother)
+            bar.update(task, completed=progress.done, rate=f"{rate:,.0f} votes/s{told and '; '}{told}")
 
         text = write(settings)
         notes = {"command": note, "settings": text}
@@ -69,6 +70,8 @@ def certify_run(settings: Settings, out: Path | str, *, note: str, title: str = 
         except KeyboardInterrupt:
             _write_settings(out, text)
             raise
+        finally:
+            smoother.close()
     _write_settings(out, text)
     return len(indices)
 
