@@ -62,7 +62,7 @@ def device_named(name: str) -> torch.device:
     try:
         device = torch.device(name)
         torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as problem:
+    except (RuntimeError, AssertionError, TypeError) as problem:
         raise SettingError(
             f"device {name!r} cannot be used here ({str(problem).splitlines()[0]}); "
             "allowed: cpu, or cuda where it exists"

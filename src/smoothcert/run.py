@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import torch
 from torch import Tensor
@@ -113,6 +113,8 @@ def certify_all(
                     certificate = settler.settle(certificate, index=poll.index, center=center, run=name_for(facts))
                 record = record_poll(smoother, poll, certificate, dataset.truths([poll.index])[0], run)
                 run.append(record, poll.seconds, picture_of(poll.x.cpu().numpy()))
+                if not votes:
+                    _check_owned(run, facts, store)
                 done, votes = done + 1, votes + record.trials + sum(record.selection)
                 if progress is not None:
                     progress(Progress(done, len(chosen), votes))
@@ -232,11 +234,29 @@ def _begin(store: ResultStore, facts: Facts, run: Place) -> None:
     """Make the store that of this configuration, or refuse."""
     found = store.claim("configuration", facts)
     check_not_void(store)
+    if found != facts and not store.indices():  # a start that failed: a run without records belongs to nobody
+        store.describe({"configuration": facts, "subset": []})
+        if store.indices():  # written meanwhile by somebody who took the run for theirs
+            _void(store, run)
+        found = facts
     if found != facts:
         raise RunError(
             f"{run} holds another configuration ({'; '.join(differences(found, facts))}); "
             "give --out another directory, or the settings it was begun with"
         )
+
+
+def _check_owned(store: ResultStore, facts: Facts, run: Place) -> None:
+    """After the first record: somebody else may have taken the run over while it had none."""
+    if store.facts()["configuration"] != facts:
+        _void(store, run)
+
+
+def _void(store: ResultStore, run: Place) -> NoReturn:
+    """Two configurations wrote into one run: nothing in it may be used."""
+    reason = "two configurations were begun in it at the same time"
+    store.describe({VOID: reason})
+    raise RunError(f"{run} is void: {reason}; certify each into a directory of its own")
 
 
 def check_same(found: Mapping[str, object], here: Mapping[str, object], run: Place) -> None:

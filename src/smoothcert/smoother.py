@@ -9,9 +9,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import import_module
 from itertools import chain, islice
+from pathlib import Path
 from time import perf_counter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import scipy
@@ -19,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 import smoothcert
+from smoothcert.answers import Loaded
 from smoothcert.asks import Ask, Noisy, Tuning
 from smoothcert.certificates import Ballot, Certificate, Soundness, conclude, weakest
 from smoothcert.data.base import Dataset
@@ -33,6 +36,7 @@ from smoothcert.execution.driver import Driver
 from smoothcert.identity import described, identity
 from smoothcert.maths import FloatArray, IntArray
 from smoothcert.memory.memory import Memory
+from smoothcert.memory.of_run import keeper_at
 from smoothcert.models.adapters import as_classifier
 from smoothcert.noise import Noise
 from smoothcert.plan import Plan, Voting
@@ -46,6 +50,7 @@ from smoothcert.sections import facts
 from smoothcert.seeds import Stage, draws_for
 from smoothcert.votes import Votes
 
+Kind = TypeVar("Kind")
 FIRST_INPUTS = 10  # as many selections are looked at before the budget of a batch is spent
 
 
@@ -69,6 +74,10 @@ class Batch:
     x: Tensor
     indices: Sequence[int]
     truths: Sequence[int | None] | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.indices) and not min(self.indices) >= 0:
+            raise InputError(f"the index {min(self.indices)} is below 0; indices key the noise: number inputs from 0")
 
 
 class Tuner(Plugin, ABC):
@@ -99,13 +108,21 @@ class FixedNoise(Tuner):
         return start
 
 
-class Smoother(nn.Module):
+class _Brief(type):
+    """A class that lists its own names: help shows what a smoothed classifier adds to the sixty methods of every module."""
+
+    def __dir__(cls) -> list[str]:
+        return sorted(vars(cls))
+
+
+class Smoother(nn.Module, metaclass=_Brief):
     """The classifier that answers what the base classifier most often answers under noise.
 
     estimator: sequential (stops when the radii, or the radius within its tolerance, are decided), fixed (all the votes),
     group_sequential, union, betting or randomized, with parameters ("sequential:rivals=runner_up" bounds the strongest rival
     too), or an Estimator. engine: how votes are cast, such as Engine(workers=1) for a callable that must not be called twice
-    at once. memory: keeps what was promised, for noise that is chosen per input; it then belongs to this classifier.
+    at once. tuner: a Tuner, or "ancer:steps=60". memory: keeps what was promised, for noise that is chosen per input; it then
+    belongs to this classifier; a path opens its file, or that of a run.
     identity: your own name for a classifier that cannot be known by its value; a new one is due whenever it changes.
 
     check: before its first vote on inputs of a shape the model is probed for being one fixed function of its row, and after
@@ -124,16 +141,16 @@ class Smoother(nn.Module):
         self,
         model: Callable[[Tensor], Any],
         noise: Noise,
-        norm: float = Voting.norm,
+        norm: float | str = Voting.norm,
         *,
         select: int = Voting.select,
         estimate: int = Voting.trials,
         alpha: float = Voting.alpha,
         estimator: str | Estimator = Voting.estimator,
-        radii: Sequence[float] = Voting.radii,
+        radii: float | Sequence[float] = Voting.radii,
         seed: int = Voting.seed,
-        tuner: Tuner | None = None,
-        memory: Memory | None = None,
+        tuner: Tuner | str | None = None,
+        memory: Memory | Path | str | None = None,
         engine: Engine | None = None,
         forward_draws: int = 16,
         identity: str | None = None,
@@ -141,27 +158,31 @@ class Smoother(nn.Module):
         own_randomness: bool = Voting.own_randomness,
     ) -> None:
         super().__init__()
-        check_norm(norm)
-        Voting(select=select, seed=seed)  # refuses what they may not be
+        norm = check_norm(norm)
+        asked = Voting(str(estimator_named(estimator)), estimate, alpha, radii, select=select, seed=seed)  # type: ignore[arg-type]
         if forward_draws < 1:
             raise SettingError(f"forward_draws={forward_draws} must be at least 1")
-        spec = str(estimator_named(estimator))
-        self.engine = engine = engine or Engine()
+        self.engine = engine = _of_type(engine or Engine(), Engine, 'sc.Engine(device="cuda")')
         # Without a block the first input decides; see suit.
-        self.plan = Plan(spec, estimate, alpha, tuple(sorted(radii)), engine.block or Plan.block)
+        self.plan = Plan(
+            asked.estimator, asked.trials, asked.alpha, tuple(sorted(asked.radii)), engine.block or Plan.block
+        )
         self.estimator = estimator_of(self.plan)
+        self.noise = noise = _of_type(noise, Noise, 'sc.Noise.isotropic("gaussian", sigma=0.25)')
         if self.estimator.bounds_rivals:
-            proved_radius(noise.law, norm, 1, Bound(0.9, alpha, 1, 0.05))  # refuses a law without such a theorem
-        self.model, self.noise, self.norm = as_classifier(model), noise, float(norm)
-        self.select, self.seed, self.tuner = select, seed, tuner or FixedNoise()
+            proved_radius(noise.law, norm, 1, Bound(0.9, asked.alpha, 1, 0.05))  # refuses a law without such a theorem
+        self.model, self.norm = as_classifier(model), norm
+        self.select, self.seed, self.tuner = asked.select, asked.seed, _tuner_named(tuner)
         self.device, self.forward_draws, self.given_identity = device_named(engine.device), forward_draws, identity
         self.to(self.device)
         self.runtime = runtime_named(engine.runtime)
+        self.runtime.check(self.device)
+        self.loaded = Loaded(self.runtime, self.model)
         self.pollster = Pollster(
             self.model,
             self.runtime,
-            self.runtime.load(self.model, self.device),
-            seed=seed,
+            self.loaded,
+            seed=asked.seed,
             block=self.plan.block,
             device=self.device,
             workers=engine.workers or (torch.get_num_threads() if self.device.type == "cpu" else 1),
@@ -170,9 +191,16 @@ class Smoother(nn.Module):
         self.check, self.own_randomness = check, own_randomness
         self.probes: dict[tuple[int, ...], Probe] = {}  # by the shape of one input
         self.references: References | None = None  # what certificates are compared with, of the data set they are of
-        self.memory = memory
-        if memory is not None:
-            memory.bind(norm=self.norm, owner=self.identity)
+        self.memory = Memory.open(keeper_at(memory)) if isinstance(memory, str | Path) else memory
+        if self.memory is not None:
+            self.memory.bind(norm=self.norm, owner=self.identity)
+
+    def __dir__(self) -> list[str]:
+        return [*object.__dir__(self), *self._modules]
+
+    def extra_repr(self) -> str:
+        """What its text says beside the model."""
+        return f"{self.noise!r}, norm={self.norm:g}, tuner={self.tuner}"
 
     def suit(self, shape: Sequence[int]) -> None:
         """Fit the block size to inputs of this shape, unless one was given: the memory of a call follows it."""
@@ -185,6 +213,7 @@ class Smoother(nn.Module):
         """All that the deployed classifier depends on, its inputs and the votes aside."""
         return {
             **facts(self.runtime),
+            **self.runtime.versions,
             "model": identity(self.model.model, self.given_identity),
             "law": described(self.noise.law),
             "scale": _parameter_fact(self.noise.scale),
@@ -269,6 +298,7 @@ class Smoother(nn.Module):
             yield self._poll(item)
         for probe in self.probes.values():
             probe.again()
+        self.loaded.confirm()
 
     def _choosing(self, batches: Iterable[Batch], asked: dict[int, _Item]) -> Iterator[Job]:
         """Each input, its noise still to be chosen."""
@@ -482,6 +512,22 @@ def machine_facts() -> dict[str, str]:
 
 def _hash(value: Tensor) -> str:
     return hashlib.sha256(value.contiguous().cpu().view(torch.uint8).numpy().tobytes()).hexdigest()[:16]
+
+
+def _of_type(value: Any, kind: type[Kind], example: str) -> Kind:
+    """The value, if it is of this type."""
+    if not isinstance(value, kind):
+        raise SettingError(f"{value!r} is no {kind.__name__}; give one, such as {example}")
+    return value
+
+
+def _tuner_named(tuner: Tuner | str | None) -> Tuner:
+    """The tuner; a text names it as on the command line."""
+    if tuner is None or isinstance(tuner, Tuner):
+        return tuner or FixedNoise()
+    # The tuners are built on this file, so they are imported only when one is asked for.
+    named: Tuner = import_module("smoothcert.tuners").tuner_named(tuner)
+    return named
 
 
 def _parameter_fact(value: Tensor) -> Parameter:

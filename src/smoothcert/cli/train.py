@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from smoothcert.cli.build import dataset_of, indices_of, noise_of
+from smoothcert.cli.build import dataset_of, indices_of, noise_is_told, noise_of
 from smoothcert.cli.console import errors, progress_bar
 from smoothcert.cli.flags import Given, takes
 from smoothcert.cli.ucan import LEARNING
@@ -70,6 +70,8 @@ def usual_recipe(settings: Settings) -> str:
 
 def train_model(settings: Settings, out: Path) -> Path:
     """Train as the settings say, with a progress bar; the path of the weights."""
+    if not is_silent(settings.noise):
+        noise_is_told(settings.noise)
     import numpy as np
 
     train_data = dataset_of(settings.data, "train")
@@ -103,11 +105,10 @@ def train_model(settings: Settings, out: Path) -> Path:
     if settings.model.weights is not None:
         load_weights(model, settings.model.weights)
         plan = replace(plan, start=f"weights {identity(model)[:16]}")
-    with progress_bar() as bar:
-        task = bar.add_task("train", total=plan.epochs, rate="")
+    with progress_bar("train", plan.epochs) as tell:
 
         def step(report: BatchReport) -> None:
-            bar.update(task, completed=report.epoch - 1 + report.batch / report.batches, rate=f"loss {report.loss:.3f}")
+            tell(report.epoch - 1 + report.batch / report.batches, words=f"loss {report.loss:.3f}")
 
         def epoch(report: EpochReport) -> None:
             held = report.validation_accuracy

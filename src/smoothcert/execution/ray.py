@@ -14,7 +14,7 @@ from smoothcert.errors import ClusterError
 from smoothcert.execution.base import Caster, Executor
 from smoothcert.execution.crew import Crew
 from smoothcert.execution.desk import Desk
-from smoothcert.models.extras import import_extra
+from smoothcert.extras import import_extra
 from smoothcert.polling import Pollster
 from smoothcert.registry import setting
 

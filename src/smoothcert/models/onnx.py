@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from smoothcert.errors import ModelError, WeightsError
+from smoothcert.errors import MissingExtra, ModelError, WeightsError
+from smoothcert.extras import import_extra
 from smoothcert.identity import Kept
-from smoothcert.models.extras import import_extra
 from smoothcert.models.travel import FromFile
+from smoothcert.runtimes.base import Compute
+from smoothcert.runtimes.graphs import OnnxFile
+from smoothcert.runtimes.onnxruntime import session_of
 
 
-class OnnxModel(FromFile, nn.Module, Kept):
+class OnnxModel(FromFile, nn.Module, Kept, OnnxFile):
     """An onnxruntime session as a module; it keeps the hash of its files, which stands for its weights."""
 
-    def __init__(self, session: Any, digest: bytes, path: Path | None = None) -> None:
+    def __init__(self, session: Any, path: Path, digest: bytes) -> None:
         super().__init__()
-        self.path = path
-        self.session = session
+        self.session, self.path, self.digest = session, path, digest
         self.sizes = _input_sizes(session)
-        self.digest = digest
         self.training = False
+        self._other = threading.local()  # what computes the graph instead of the session
 
     @staticmethod
     def load(path: Path) -> OnnxModel:
@@ -53,9 +57,20 @@ class OnnxModel(FromFile, nn.Module, Kept):
                 "tuner that climbs them); use a PyTorch model for that, or a method without gradients"
             )
         self._check(tuple(x.shape))
+        other: Compute | None = getattr(self._other, "compute", None)
+        if other is not None:
+            return other(x)
         name = self.session.get_inputs()[0].name
         output = self.session.run(None, {name: x.detach().cpu().float().numpy()})[0]
         return torch.from_numpy(output).to(x.device)
+
+    @contextmanager
+    def answered_by(self, compute: Compute) -> Iterator[None]:
+        self._other.compute = compute
+        try:
+            yield
+        finally:
+            self._other.compute = None
 
     def _check(self, shape: tuple[int, ...]) -> None:
         fits = len(shape) == len(self.sizes) and all(
@@ -72,11 +87,10 @@ def load_onnx(path: Path) -> OnnxModel:
     """The model of an ``.onnx`` file, one thread per call, as votes are cast from several."""
     if not path.is_file():
         raise ModelError(f"the ONNX model {path} does not exist")
-    runtime = import_extra("onnxruntime", "ONNX models")
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = 1  # workers run blocks side by side, and rounding depends on the threads
     try:
-        session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        session = session_of(path)
+    except MissingExtra:
+        raise
     except Exception as error:  # onnxruntime's errors share no base of their own
         raise WeightsError(
             f"{path} cannot be read as an ONNX model: {error}; allowed: a file written by torch.onnx.export or the like"
@@ -88,7 +102,7 @@ def load_onnx(path: Path) -> OnnxModel:
             "export the model in eval mode: torch.onnx.export(model.eval(), …)"
         )
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in OnnxModel.files(path))).digest()
-    return OnnxModel(session, digest, path)
+    return OnnxModel(session, path, digest)
 
 
 def _in_train_mode(path: Path) -> list[str]:

@@ -16,7 +16,7 @@ class FromFile:
     """
 
     digest: bytes
-    path: Path | None = None
+    path: Any = None  # None: it was made otherwise, and cannot be sent
 
     @staticmethod
     def load(path: Path) -> Any:
@@ -38,8 +38,10 @@ class FromFile:
 
 
 def arrived(kind: type[FromFile], name: str, files: dict[str, bytes]) -> Any:
-    """The model of files that came as bytes; they are gone once it is loaded."""
-    with TemporaryDirectory() as folder:
-        for file, content in files.items():
-            (Path(folder) / file).write_bytes(content)
-        return kind.load(Path(folder) / name)
+    """The model of files that came as bytes; they are kept as long as it is, for runtimes that read them again."""
+    folder = TemporaryDirectory()
+    for file, content in files.items():
+        (Path(folder.name) / file).write_bytes(content)
+    model = kind.load(Path(folder.name) / name)
+    model.folder = folder
+    return model
