@@ -184,7 +184,7 @@ def main() -> None:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     import ray
 
-    ray.init(num_cpus=2, include_dashboard=False, logging_level="error", log_to_driver=False)
+    ray.init(address="local", num_cpus=2, include_dashboard=False, logging_level="error", log_to_driver=False)
     torch.set_num_threads(1)
     speed(arguments.seconds)
     faults(arguments.seconds)

@@ -46,7 +46,7 @@ class Slow(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         time.sleep(self.seconds)
-        return torch.tanh(self.layer(x.flatten(1)))
+        return self.layer(x.flatten(1)).sigmoid()  # whose bits depend on the instruction set
 
 
 @dataclass
@@ -175,9 +175,9 @@ def test_a_lost_node_loses_nothing(nodes: Nodes, tmp_path: Path) -> None:
 
 PROGRAM = """
 import os, signal, sys
-sys.path.insert(0, {tests!r})
+sys.path.insert(0, {root!r})
 import smoothcert as sc
-from test_ray import DATA, smoother
+from tests.execution.test_ray import DATA, smoother
 def show(progress):
     if progress.done >= 3 and {kill}:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -190,7 +190,7 @@ except sc.SmoothcertError as problem:
 
 def program(engine: str, folder: Path, *, kill: bool = False, before: str = "", **environment: str) -> str:
     """What another driver prints."""
-    text = before + PROGRAM.format(tests=str(Path(__file__).parent), kill=kill, engine=engine, folder=str(folder))
+    text = before + PROGRAM.format(root=str(Path(__file__).parents[2]), kill=kill, engine=engine, folder=str(folder))
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", text],
         env=os.environ | environment,
@@ -245,10 +245,10 @@ def exported(folder: Path) -> dict[str, Any]:
     torch.jit.trace(plain, x).save(folder / "net.ts")
     torch.onnx.export(plain, (x,), folder / "net.onnx", input_names=["x"], dynamic_axes={"x": {0: "n"}}, dynamo=False)
     files = {name: load_model(folder / name, shape=(1, 4, 4)) for name in ("net.pt2", "net.ts", "net.onnx")}
-    return {**files, "module": plain, "lambda": lambda batch: plain(batch)}
+    return {**files, "lambda": lambda batch: plain(batch)}
 
 
-@pytest.mark.parametrize("form", ["net.pt2", "net.ts", "net.onnx", "module", "lambda"])
+@pytest.mark.parametrize("form", ["net.pt2", "net.ts", "net.onnx", "lambda"])
 def test_every_form_of_a_model_travels(nodes: Nodes, tmp_path: Path, form: str) -> None:
     model = exported(tmp_path)[form]
     hashes = {
