@@ -37,6 +37,7 @@ ORDER = [
     *(
         "seeds",
         "noise",
+        "sight",
         "asks",
         "models",
         "answers",
@@ -44,6 +45,7 @@ ORDER = [
         "execution",
         "probing",
         "echo",
+        "calibration",
         "smoother",
         "tuners",
         "training",

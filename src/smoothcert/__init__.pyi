@@ -1,12 +1,15 @@
 # The public names, each declared here and nowhere else: __init__.py reads where they live from these lines, and type
 # checkers read the lines themselves, so that both refuse a name that does not exist.
 from smoothcert.attacks.check import attack as attack
+from smoothcert.calibration import calibrate as calibrate
 from smoothcert.certificates import Certificate as Certificate
 from smoothcert.certificates import Soundness as Soundness
+from smoothcert.data.guests import as_dataset as as_dataset
 from smoothcert.engine import Engine as Engine
 from smoothcert.errors import SmoothcertError as SmoothcertError
 from smoothcert.estimators.bounds import Bound as Bound
 from smoothcert.memory.memory import Memory as Memory
+from smoothcert.models.adapters import adapt as adapt
 from smoothcert.noise import Noise as Noise
 from smoothcert.radius.bracket import certified_radius as certified_radius
 from smoothcert.regions import Region as Region
@@ -21,6 +24,11 @@ from smoothcert.tuners.pattern import Pattern as Pattern
 from smoothcert.tuners.reuse import Reuse as Reuse
 from smoothcert.tuners.ucan import DatasetWise as DatasetWise
 from smoothcert.tuners.ucan import PerInput as PerInput
+from smoothcert.views import Ablation as Ablation
+from smoothcert.views import Bands as Bands
+from smoothcert.views import Blocks as Blocks
+from smoothcert.views import Chunks as Chunks
+from smoothcert.views import Splitting as Splitting
 from smoothcert.votes import Votes as Votes
 
 __version__: str

@@ -41,7 +41,7 @@ class DataSettings(Checked):
     source: str = setting(
         "digits",
         "digits (embedded), mnist, fashion_mnist or cifar10, with parameters such as cifar10:root=DIR,split=train; an .npz file "
-        "with x and y; a folder of class folders or of images, an image, or folder:path=DIR,size=256,crop=224,classes=FILE; "
+        "with x and y; a .csv or .parquet file, or csv:path=FILE,label=COLUMN; a folder of class folders or of images, an image, or folder:path=DIR,size=256,crop=224,classes=FILE; hub:path=owner/name; "
         "`smoothcert list data` tells more.",
         flag="--data",
         metavar="NAME[:KEY=VALUE,…]|PATH",
@@ -58,7 +58,8 @@ class NoiseSettings(Checked):
     law: str = setting(
         "gaussian",
         "gaussian, laplace, uniform, hyperbolic_secant, generalized_normal:beta=1.5, cauchy, pareto, laplace_gaussian or "
-        "exponential_mixture; `smoothcert list laws` tells more.",
+        "exponential_mixture; or views, for exact certificates: splitting:lam=3, bands:width=4, blocks, chunks or ablation; "
+        "`smoothcert list laws` and `smoothcert list views` tell more.",
         flag="--noise",
         metavar="NAME[:KEY=VALUE,…]",
     )

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -16,11 +17,13 @@ from torch import Tensor
 
 from smoothcert.certificates import Certificate
 from smoothcert.data.base import Dataset
+from smoothcert.data.guests import as_dataset
 from smoothcert.errors import ModelError, NotFixed, RunError, SettingError
 from smoothcert.identity import described, differences, name_for
 from smoothcert.maths.overlap import check_convex
 from smoothcert.memory.memory import Memory
 from smoothcert.memory.of_run import check_kept, keeper_at, same_place
+from smoothcert.plan import ALL_VIEWS
 from smoothcert.polling import make_fixed
 from smoothcert.records.record import Parameter, Record, record_of
 from smoothcert.smoother import Batch, Poll, Smoother, machine_facts
@@ -49,8 +52,10 @@ def describe(smoother: Smoother, dataset: Dataset) -> Facts:
         **smoother.identity,
         "data": dataset.fingerprint(),
         "norm": str(smoother.norm),
+        **smoother.aim.facts,
         "select": smoother.select,
         **json.loads(json.dumps(asdict(smoother.plan))),
+        **smoother.aim.facts_of_votes(dataset.shape),
         "shared_noise": smoother.engine.shared_noise,
         "check": smoother.check,
         **machine_facts(),
@@ -59,7 +64,7 @@ def describe(smoother: Smoother, dataset: Dataset) -> Facts:
 
 def certify_all(
     smoother: Smoother,
-    dataset: Dataset,
+    dataset: Any,
     store: Given,
     *,
     indices: Sequence[int] | None = None,
@@ -73,6 +78,9 @@ def certify_all(
     The records do not depend on ``rows`` (inputs taken in at once) or on interruptions, nor on the order of calls, but
     for a memory: it settles in the order in which it is asked. A store that holds another configuration is refused. ``notes`` (a command, a file's name) are kept beside it.
 
+    ``dataset`` is any data that ``sc.as_dataset`` takes: arrays, a torch Dataset or DataLoader, a data frame, a name, …; an
+    input's index is its position there, whatever the order of a loader.
+
     ``store`` is a run directory, another store as name:key=value, or an open store, which is left open.
 
     ``memory`` settles every certificate, in the order of the indices: a file of its own, which runs of one classifier
@@ -81,6 +89,7 @@ def certify_all(
     The classifier is probed before the first vote of every session and asked again at its end. One that changed meanwhile
     is refused with NotFixed, and the run, with its memory, is void: nothing reads it any more.
     """
+    dataset = _adapted(dataset, smoother)
     chosen = list(range(len(dataset)) if indices is None else indices)
     if len(set(chosen)) != len(chosen):
         raise SettingError("the indices repeat an input; each is certified once: leave out the repetitions")
@@ -96,9 +105,8 @@ def certify_all(
     smoother.driver.executor.open(smoother)
     with _opened_both(smoother, dataset, store, facts, memory) as (run, settler):
         asked = sorted({*run.facts().get("subset", []), *chosen})
-        run.describe(
-            {"notes": dict(notes or {}), "subset": asked, "classes": dataset.classes, "shape": list(dataset.shape)}
-        )
+        run.describe({"notes": dict(notes or {}), "subset": asked, **_named(smoother, dataset)})
+        run.claim("began", datetime.now(UTC).isoformat(timespec="seconds"))
         known = run.indices()
         left = [index for index in (chosen if settler is None else sorted(chosen)) if index not in known]
         done, votes = len(chosen) - len(left), 0
@@ -119,6 +127,30 @@ def certify_all(
                 if progress is not None:
                     progress(Progress(done, len(chosen), votes))
     return store
+
+
+def _named(smoother: Smoother, dataset: Dataset) -> dict[str, Any]:
+    """What data and network are called, for people: no part of what tells one run from another."""
+    network = smoother.model.model
+    return {
+        "data_name": dataset.name,
+        "class_names": list(dataset.class_names),
+        "network": getattr(network, "__name__", type(network).__name__),
+        "classes": dataset.classes,
+        "shape": list(dataset.shape),
+    }
+
+
+def _adapted(data: Any, smoother: Smoother) -> Dataset:
+    """The data set; of data that was not known to be pixels it is said if they are, and the noise ignores it."""
+    dataset = as_dataset(data)
+    if dataset is not data and dataset.grid is not None and smoother.noise.grid is None:
+        warnings.warn(
+            "the inputs are 8-bit pixels k/255, and the noise has no grid, so certificates hold up to float arithmetic; give the noise "
+            "grid=1/255 for certificates that hold exactly",
+            stacklevel=3,
+        )
+    return dataset
 
 
 def check_classes(smoother: Smoother, dataset: Dataset, indices: Sequence[int]) -> None:
@@ -176,12 +208,12 @@ def record_poll(
         poll.ballot,
         index=poll.index,
         truth=truth,
-        law=str(poll.noise.law),
+        law=str(poll.noise.named),
         scale=parameter(poll.noise.scale),
         loc=parameter(poll.noise.loc),
         domain=poll.noise.domain,
-        norm=smoother.norm,
-        stopped=smoother.estimator.stopped(smoother.plan, certificate.bound.trials),
+        norm=smoother.aim.against,
+        stopped=ALL_VIEWS if certificate.exact else smoother.estimator.stopped(smoother.plan, certificate.bound.trials),
         uniform=smoother.uniform_for(poll.index),
         # What a memory answers instead is no answer under this noise.
         echo=poll.echo if certificate.label == int(poll.ballot.selection.leaders()[0]) else None,

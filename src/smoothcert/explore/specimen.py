@@ -17,7 +17,9 @@ from smoothcert.laws import law_named
 from smoothcert.maths import FloatArray
 from smoothcert.noise import Noise
 from smoothcert.polling import make_fixed
+from smoothcert.records.findings import Finding
 from smoothcert.records.record import Arrays, Record, region_of, value_of
+from smoothcert.regions import Region
 from smoothcert.seeds import Stage, draws_for
 from smoothcert.smoother import Smoother
 
@@ -37,19 +39,27 @@ class Specimen:
     A point is asked with the draws that ``predict`` uses for this index, never with those of the certificate.
     """
 
-    def __init__(self, record: Record, smoother: Smoother, x: Tensor, store: Arrays) -> None:
+    def __init__(
+        self, record: Record, smoother: Smoother, x: Tensor, store: Arrays, worst: Finding | None = None
+    ) -> None:
         make_fixed(smoother.model)
-        self.record, self.smoother, self.x = record, smoother, x
+        self.record, self.smoother, self.x, self.worst = record, smoother, x, worst
         self.shape = tuple(x.shape)
         scale, loc = (value_of(parameter, store) for parameter in (record.scale, record.loc))
         self.noise = Noise(law_named(record.law), scale, loc, smoother.noise.grid)
         self.center = smoother.noise.center_of(x)
-        self.region = region_of(record, self.center, store)
+        found = region_of(record, self.center, store)
+        self.region = found if isinstance(found, Region) else None
 
     @property
     def index(self) -> int:
         """The number of the input in its data set."""
         return self.record.index
+
+    def get(self, address: str) -> FloatArray:
+        """The array of its own scale, which is all that judging its votes again asks for."""
+        assert address == self.record.scale
+        return self.scale
 
     @cached_property
     def scale(self) -> FloatArray:

@@ -214,8 +214,8 @@ class SqliteStore(ResultStore):
         with self._writing() as db:
             db.execute("INSERT OR REPLACE INTO findings VALUES (?, ?, ?, ?)", row)
 
-    def findings(self, effort: str) -> Iterator[Finding]:
-        query = "SELECT idx, body FROM findings WHERE effort = ? ORDER BY times, idx"
+    def findings(self, effort: str | None = None) -> Iterator[Finding]:
+        query = "SELECT idx, body FROM findings WHERE effort = coalesce(?, effort) ORDER BY effort, times, idx"
         for index, body in self._rows(query, effort):
             with self._whole(f"a finding at input {index}"):
                 found = Finding.from_json(body, self.get)
