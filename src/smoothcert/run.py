@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import platform
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,12 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-import numpy as np
-import scipy
 import torch
 from torch import Tensor
 
-import smoothcert
 from smoothcert.certificates import Certificate
 from smoothcert.data.base import Dataset
 from smoothcert.data.guests import as_dataset
@@ -33,7 +29,7 @@ from smoothcert.plan import ALL_VIEWS
 from smoothcert.polling import make_fixed
 from smoothcert.progress import progress_of
 from smoothcert.records.record import Parameter, Record, record_of
-from smoothcert.smoother import Batch, Poll, Smoother
+from smoothcert.smoother import Batch, Poll, Smoother, machine_facts
 from smoothcert.store import VOID, Keeper, Place, ResultStore, check_not_void, opened
 from smoothcert.store.pictures import picture_of
 
@@ -65,11 +61,7 @@ def describe(smoother: Smoother, dataset: Dataset) -> Facts:
         **smoother.aim.facts_of_votes(dataset.shape),
         "shared_noise": smoother.engine.shared_noise,
         "check": smoother.check,
-        "smoothcert": smoothcert.__version__,
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "processor": platform.machine(),
+        **machine_facts(),
     }
 
 
@@ -121,6 +113,7 @@ def certify_all(
         smoother.probe(_loaded(dataset, chosen[:1]))  # a classifier that is refused leaves no run behind
     check_classes(smoother, dataset, chosen)
     warn_of_reach(smoother, dataset.shape)
+    smoother.driver.executor.open(smoother)
     with _opened_both(smoother, dataset, store, facts, memory) as (run, settler):
         asked = sorted({*run.facts().get("subset", []), *chosen})
         run.describe({"notes": dict(notes or {}), "subset": asked, **_named(smoother, dataset)})

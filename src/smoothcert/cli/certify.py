@@ -72,7 +72,8 @@ def certify_run(settings: Settings, out: Path | str, *, note: str, title: str = 
 
         def show(progress: Progress) -> None:
             rate = progress.votes / (time.perf_counter() - began)
-            tell(progress.done, words=f"{rate:,.0f} votes/s")
+            told = smoother.driver.executor.told(smoother)
+            tell(progress.done, words=f"{rate:,.0f} votes/s{told and '; '}{told}")
 
         text = write(settings)
         notes = {"command": note, "settings": text, **where_it_began(out), **calibration}
@@ -91,6 +92,8 @@ def certify_run(settings: Settings, out: Path | str, *, note: str, title: str = 
         except KeyboardInterrupt:
             _write_settings(out, text)
             raise
+        finally:
+            smoother.close()
     _write_settings(out, text)
     return len(indices)
 
