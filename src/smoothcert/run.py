@@ -30,6 +30,7 @@ from smoothcert.memory.memory import Memory
 from smoothcert.memory.of_run import check_kept, keeper_at, same_place
 from smoothcert.plan import ALL_VIEWS
 from smoothcert.polling import make_fixed
+from smoothcert.progress import progress_of
 from smoothcert.records.record import Parameter, Record, record_of
 from smoothcert.smoother import Batch, Poll, Smoother
 from smoothcert.store import VOID, Keeper, Place, ResultStore, check_not_void, opened
@@ -79,7 +80,7 @@ def certify_all(
     indices: Sequence[int] | None = None,
     rows: int = 64,
     notes: Mapping[str, Any] | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[Progress], None] | bool | None = None,
     memory: Place | None = None,
 ) -> Given:
     """Certify the chosen inputs of a data set into a store, leaving out what it already holds; returns ``store``.
@@ -90,6 +91,8 @@ def certify_all(
     ``dataset`` is any data that ``sc.as_dataset`` takes: arrays, a torch Dataset or DataLoader, a data frame, a name, …; an
     input's index is its position there, whatever the order of a loader.
 
+    ``progress`` is told after every input; True shows a bar on a terminal and in a notebook, elsewhere a line now and then.
+
     ``store`` is a run directory, another store as name:key=value, or an open store, which is left open.
 
     ``memory`` settles every certificate, in the order of the indices: a file of its own, which runs of one classifier
@@ -99,6 +102,11 @@ def certify_all(
     is refused with NotFixed, and the run, with its memory, is void: nothing reads it any more.
     """
     dataset = _adapted(dataset, smoother)
+    if isinstance(progress, bool):
+        with _shown(progress) as told:
+            return certify_all(
+                smoother, dataset, store, indices=indices, rows=rows, notes=notes, progress=told, memory=memory
+            )
     chosen = list(range(len(dataset)) if indices is None else indices)
     if len(set(chosen)) != len(chosen):
         raise SettingError("the indices repeat an input; each is certified once: leave out the repetitions")
@@ -160,6 +168,16 @@ def _adapted(data: Any, smoother: Smoother) -> Dataset:
             stacklevel=3,
         )
     return dataset
+
+
+@contextmanager
+def _shown(wanted: bool) -> Iterator[Callable[[Progress], None] | None]:
+    """What shows how far a run is, if that is wanted."""
+    if not wanted:
+        yield None
+        return
+    with progress_of("certify") as tell:
+        yield lambda progress: tell(progress.done, progress.total)
 
 
 def check_classes(smoother: Smoother, dataset: Dataset, indices: Sequence[int]) -> None:
@@ -236,7 +254,7 @@ def _opened_both(
     """The run's store and its memory, if any; what is wrong with an existing memory is said before a run is made."""
     memory = smoother.memory
     if memory is not None and place is not None:
-        raise SettingError(f"the smoother has a memory, and memory={place} names another; give one of them")
+        raise SettingError(f"the smoother has a memory, and {place} is another; give one of them")
     with ExitStack() as stack:
         store = stack.enter_context(opened(run))
         if memory is not None and store.lasting and not memory.lasting:
@@ -251,7 +269,9 @@ def _opened_both(
         facts["memory"] = "settled"
         inside = place is not None and same_place(place, run)
         if inside and not store.keeps_memory:
-            raise SettingError(f"{store} can keep no memory; give memory= a file of its own, or the smoother a memory")
+            raise SettingError(
+                f"{store} can keep no memory; give it a file of its own: --memory FILE (in Python memory=FILE)"
+            )
 
         def bound(keeper: Path | Keeper, create: bool) -> Memory:
             dim, norm = math.prod(dataset.shape), smoother.norm

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from smoothcert.cli.advice import advise
 from smoothcert.cli.build import check_told, dataset_of, indices_of, smoother_of
 from smoothcert.cli.console import errors, progress_bar
 from smoothcert.cli.flags import Given, takes
@@ -62,6 +63,7 @@ def certify_run(settings: Settings, out: Path | str, *, note: str, title: str = 
     smoother = smoother_of(settings, dataset)
     from smoothcert.run import Progress, certify_all
 
+    advise(settings, smoother, dataset, indices)
     told = _forecast(smoother, dataset, indices, out)
     if told is not None:
         errors.print(str(told))
