@@ -9,7 +9,11 @@ from typing import Any
 import numpy as np
 
 from smoothcert.certificates import Ballot, Soundness, conclude, smoothing_named
+<<<<<<< HEAD
 from smoothcert.errors import InputError, SettingError, look_up
+=======
+from smoothcert.errors import RunError, SettingError, look_up
+>>>>>>> main
 from smoothcert.estimators import ESTIMATORS, Plan, estimator_named, estimator_of
 from smoothcert.laws import Law
 from smoothcert.maths import FloatArray
@@ -41,6 +45,10 @@ def recertify(run: Place, out: Place, changes: Mapping[str, Any]) -> int:
     with open_run(run) as store:
         facts, seconds, records = store.facts(), store.seconds(), list(store.records())
         check_filled(run, records)
+        if not {"configuration", "shape"} <= facts.keys():
+            raise RunError(
+                f"{run} does not say how it was certified, so its votes cannot be judged again; certify anew"
+            )
         check_judgeable(facts["configuration"], records)
         plans = {name: value for name, value in changes.items() if name not in ("threat", "box")}
         against = threat_named(changes["threat"]) if "threat" in changes else None
