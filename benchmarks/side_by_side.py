@@ -95,7 +95,7 @@ def ways() -> dict[str, Callable[[nn.Module, Tensor], Radii]]:
         "plain loop (Cohen et al.)": by_plain_loop,
     }
     try:
-        import art.estimators.certification.randomized_smoothing
+        import art.estimators.certification.randomized_smoothing  # noqa: F401
         import statsmodels.stats.proportion  # noqa: F401  (the toolbox asks for it late)
     except (ImportError, RuntimeError, OSError, AttributeError) as problem:
         print(f"without the toolbox, which does not import here: {problem}")
