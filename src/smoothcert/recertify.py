@@ -9,11 +9,7 @@ from typing import Any
 import numpy as np
 
 from smoothcert.certificates import Ballot, Soundness, conclude, smoothing_named
-<<<<<<< HEAD
-from smoothcert.errors import InputError, SettingError, look_up
-=======
-from smoothcert.errors import RunError, SettingError, look_up
->>>>>>> main
+from smoothcert.errors import InputError, RunError, SettingError, look_up
 from smoothcert.estimators import ESTIMATORS, Plan, estimator_named, estimator_of
 from smoothcert.laws import Law
 from smoothcert.maths import FloatArray
