@@ -47,6 +47,7 @@ ORDER = [
         "echo",
         "calibration",
         "smoother",
+        "forecast",
         "tuners",
         "training",
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,6 +26,8 @@ from smoothcert.store.pictures import Picture
 
 RESULTS = "results.sqlite"
 FORMAT = 1
+# Of which kind the facts of a run are.
+KINDS = {"configuration": dict, "notes": dict, "subset": list, "shape": list, "classes": int | None, "probe": list}
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS records (idx INTEGER PRIMARY KEY, body TEXT NOT NULL, seconds REAL NOT NULL);
@@ -75,7 +78,7 @@ class SqliteStore(ResultStore):
             raise StoreError(
                 f"cannot use {self.file}: {problem}; check its permissions and that no other program holds it"
             ) from problem
-        except sqlite3.DatabaseError as problem:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as problem:
             raise StoreError(
                 f"{self.file} is not a file of results ({problem}); give a run directory made by smoothcert"
             ) from problem
@@ -95,15 +98,39 @@ class SqliteStore(ResultStore):
     def _db(self) -> sqlite3.Connection:
         """The connection, made when it is first needed."""
         with self._explained():
-            db = sqlite3.connect(self.file, timeout=60, isolation_level=None, check_same_thread=False)
             try:
-                db.execute("PRAGMA busy_timeout=60000")
-                db.execute("PRAGMA synchronous=FULL")
-                self._check(db)
-            except BaseException:
-                db.close()
-                raise
-            return db
+                return self._connected()
+            except sqlite3.OperationalError:
+                if not self._unwritable():
+                    raise
+                return self._connected("?mode=ro&immutable=1")
+
+    def _connected(self, how: str = "") -> sqlite3.Connection:
+        """A connection, once the file has shown that it is one of results."""
+        address = self.file.absolute().as_uri() + how
+        db = sqlite3.connect(address, timeout=60, isolation_level=None, check_same_thread=False, uri=True)
+        try:
+            db.execute("PRAGMA busy_timeout=60000")
+            db.execute("PRAGMA synchronous=FULL")
+            self._check(db)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _unwritable(self) -> bool:
+        """May the file be taken for one that nobody changes: on a medium that cannot be written, with no log left to fold in?
+
+        SQLite needs a file beside one that was written ahead, even to read it; and what is in a log is not in the file.
+        """
+        left = self.file.with_name(self.file.name + "-wal")
+        if not self.begun or (left.exists() and left.stat().st_size):
+            return False
+        try:
+            with tempfile.TemporaryFile(dir=self.file.parent):
+                return False
+        except OSError:
+            return True
 
     def _check(self, db: sqlite3.Connection) -> None:
         """Refuse another program's file, and one of a newer form."""
@@ -154,7 +181,7 @@ class SqliteStore(ResultStore):
     def facts(self) -> dict[str, Any]:
         rows = self._rows("SELECT name, value FROM facts WHERE name <> 'format'")
         with self._whole("a fact"):
-            return {name: json.loads(value) for name, value in rows}
+            return {name: _fact(name, value) for name, value in rows}
 
     def describe(self, facts: Mapping[str, Any]) -> None:
         rows = [(name, json.dumps(value, sort_keys=True)) for name, value in facts.items()]
@@ -185,7 +212,8 @@ class SqliteStore(ResultStore):
             yield record
 
     def seconds(self) -> dict[int, float]:
-        return dict(self._rows("SELECT idx, seconds FROM records ORDER BY idx"))
+        with self._whole("a time"):
+            return {i: float(took) for i, took in self._rows("SELECT idx, seconds FROM records ORDER BY idx")}
 
     def pictured(self) -> list[int]:
         return [index for (index,) in self._rows("SELECT idx FROM pictures ORDER BY idx")]
@@ -230,6 +258,15 @@ class SqliteStore(ResultStore):
     def _keeps_promises(self) -> bool:
         made = self._rows("SELECT 1 FROM sqlite_master WHERE name = 'memory_promises'")
         return bool(made and self._rows("SELECT 1 FROM memory_promises LIMIT 1"))
+
+
+def _fact(name: str, text: str) -> Any:
+    """A fact read back; one that other code looks into must be of its kind."""
+    value = json.loads(text)
+    kind = KINDS.get(name)
+    if kind is not None and not isinstance(value, kind):
+        raise ValueError(f"{name} is a {type(value).__name__}")
+    return value
 
 
 def _unpacked(data: bytes, kind: str, shape: str) -> Any:
