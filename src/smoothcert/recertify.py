@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from smoothcert.certificates import Ballot, Soundness, conclude
-from smoothcert.errors import SettingError, look_up
+from smoothcert.errors import SettingError, look_up, without_passwords
 from smoothcert.estimators import ESTIMATORS, Plan, estimator_named, estimator_of
 from smoothcert.laws import law_named
 from smoothcert.records.facts import plan_of
@@ -41,7 +41,12 @@ def recertify(run: Place, out: Place, changes: Mapping[str, Any]) -> int:
         parameters = {record.scale for record in records} | {record.loc for record in records}
         arrays = [store.get(address) for address in parameters if isinstance(address, str)]
         pictures = {index: store.picture(index) for index in store.pictured()}
-    configuration = {**facts["configuration"], **_plain(new), "recertified_from": str(run), "voted": _plain(voted)}
+    configuration = {
+        **facts["configuration"],
+        **_plain(new),
+        "recertified_from": without_passwords(str(run)),
+        "voted": _plain(voted),
+    }
     with new_run(out) as target:
         target.describe(facts | {"configuration": configuration})
         for array in arrays:

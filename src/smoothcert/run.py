@@ -24,7 +24,7 @@ from smoothcert.errors import ModelError, NotFixed, RunError, SettingError
 from smoothcert.identity import described, differences, name_for
 from smoothcert.maths.overlap import check_convex
 from smoothcert.memory.memory import Memory
-from smoothcert.memory.of_run import check_kept, keeper_at, same_place
+from smoothcert.memory.of_run import check_kept, is_missing, keeper_at, same_place
 from smoothcert.polling import make_fixed
 from smoothcert.records.record import Parameter, Record, record_of
 from smoothcert.smoother import Batch, Poll, Smoother
@@ -217,14 +217,13 @@ def _opened_both(
         if inside and not store.keeps_memory:
             raise SettingError(f"{store} can keep no memory; give memory= a file of its own, or the smoother a memory")
 
-        def bound(keeper: Path | Keeper, create: bool) -> Memory:
+        def bound(keeper: Path | str | Keeper, create: bool) -> Memory:
             dim, norm = math.prod(dataset.shape), smoother.norm
             return stack.enter_context(Memory.open(keeper, dim=dim, norm=norm, owner=smoother.identity, create=create))
 
         check_convex(smoother.norm)
         elsewhere = None if place is None or inside else keeper_at(place)
-        missing = isinstance(elsewhere, Path) and not elsewhere.exists()
-        if elsewhere is not None and not missing:
+        if elsewhere is not None and not is_missing(elsewhere):
             memory = bound(elsewhere, create=False)
         _begin(store, facts, run)
         if memory is None:

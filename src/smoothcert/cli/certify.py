@@ -13,6 +13,7 @@ from smoothcert.cli.console import errors, progress_bar
 from smoothcert.cli.flags import Given, takes
 from smoothcert.cli.options import command_line
 from smoothcert.config import Settings
+from smoothcert.errors import without_passwords
 from smoothcert.files import write_atomically
 from smoothcert.plan import IN_RUN
 from smoothcert.sections import write
@@ -27,14 +28,29 @@ def command(
     out: Annotated[
         str, typer.Option(help="The run directory, or another store as name:key=value; an existing one is continued.")
     ],
+    store: Annotated[
+        str | None,
+        typer.Option(
+            help="Keep the run on a server, where OUT is its name: postgresql://user@host/database.", metavar="URL"
+        ),
+    ] = None,
 ) -> None:
     """Certify inputs of a data set into a run directory.
 
     Ctrl-C or a crash loses nothing: the same command goes on where it stopped. What was run is kept in
     OUT/run.toml, so that `smoothcert certify --config OUT/run.toml --out OUT2` repeats it.
     """
-    done = certify_run(given.over(Settings), out, note=command_line())
-    errors.print(f"{done} inputs in {out}; look at them with: smoothcert report {out}")
+    place = out if store is None else _on_server(store, out)
+    done = certify_run(given.over(Settings), place, note=command_line())
+    shown = without_passwords(place)
+    errors.print(f"{done} inputs in {shown}; look at them with: smoothcert report {shown}")
+
+
+def _on_server(url: str, name: str) -> str:
+    from smoothcert.store.server import parted
+
+    parted(url)  # refuses what is no URL of a server
+    return f"{url}#{name}"
 
 
 def certify_run(settings: Settings, out: Path | str, *, note: str, title: str = "certify") -> int:

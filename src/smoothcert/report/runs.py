@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from smoothcert.certificates import Soundness, weakest
-from smoothcert.errors import RunError
+from smoothcert.errors import RunError, without_passwords
 from smoothcert.records.record import Record
 from smoothcert.store import Place, directory_of, open_run
 
@@ -86,7 +86,7 @@ def _read(place: Place, name: str) -> Run:
 
 
 def _names(places: Sequence[Place]) -> list[str]:
-    parts = [place.parts if isinstance(place, Path) else (str(place),) for place in places]
+    parts = [place.parts if isinstance(place, Path) else (without_passwords(str(place)),) for place in places]
     for depth in range(1, max(map(len, parts), default=1) + 1):
         names = ["/".join(each[-depth:]) for each in parts]
         if len(set(names)) == len(names):
