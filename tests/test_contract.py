@@ -31,7 +31,17 @@ ORDER = [
         "threats",
         "views",
     ),
-    *("certificates", "records", "store", "memory", "metrics", "recertify", "report", "data"),  # all without torch
+    *(
+        "certificates",
+        "records",
+        "store",
+        "memory",
+        "metrics",
+        "recertify",
+        "report",
+        "data",
+        "merge",
+    ),  # all without torch
     *("seeds", "noise", "models", "polling", "probing", "echo", "smoother", "tuners", "training"),
     *("run", "attacks", "explore", "search", "config", "testing", "cli"),
 ]

@@ -22,9 +22,14 @@ if TYPE_CHECKING:
 
 def certified_with(run: Place, given: Given) -> tuple[Smoother, Dataset]:
     """The classifier and the data of a run, from its own settings or from where its files have moved."""
-    settings = given.over(Settings, from_toml(_kept_by(run)))
+    settings = settings_of(run, given)
     dataset = dataset_of(settings.data)
     return smoother_of(settings, dataset), dataset
+
+
+def settings_of(run: Place, given: Given) -> Settings:
+    """The settings that a run was certified with, and what was said otherwise."""
+    return given.over(Settings, from_toml(_kept_by(run)))
 
 
 def _kept_by(run: Place) -> str:
@@ -63,10 +68,11 @@ def dataset_of(settings: DataSettings, split: str = "test") -> Dataset:
 
 def indices_of(settings: DataSettings, dataset: Dataset) -> list[int]:
     """The inputs that were asked for."""
-    from smoothcert.data.selection import choose_indices, parse_indices
+    from smoothcert.data.selection import choose_indices, parse_indices, shard_of
 
     chosen = None if settings.indices is None else parse_indices(settings.indices)
-    return choose_indices(len(dataset), limit=settings.limit, skip=settings.skip, indices=chosen)
+    asked = choose_indices(len(dataset), limit=settings.limit, skip=settings.skip, indices=chosen)
+    return asked if settings.shard is None else shard_of(asked, settings.shard)
 
 
 def noise_of(settings: NoiseSettings, dataset: Dataset) -> Noise:

@@ -83,13 +83,13 @@ def certify_run(settings: Settings, out: Path | str, *, note: str, title: str = 
                 memory=memory,
             )
         except KeyboardInterrupt:
-            _write_settings(out, text)
+            write_settings(out, text)
             raise
-    _write_settings(out, text)
+    write_settings(out, text)
     return len(indices)
 
 
-def _write_settings(out: Path | str, text: str) -> None:
+def write_settings(out: Path | str, text: str) -> None:
     """Beside the results of a directory; any other store holds them among its facts alone."""
     from smoothcert.store import directory_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -105,18 +105,11 @@ def record_of(
     echo: float | None = None,
 ) -> Record:
     """The record of one certificate and the votes behind it."""
-    region = certificate.region
     return Record(
+        **_said(certificate),
         index=index,
         truth=truth,
-        label=certificate.label,
-        radius=certificate.radius,
-        proxy_radius=certificate.proxy_radius,
-        log_volume=region.log_volume if region is not None and region.radius > 0 else None,
-        region_radius=0.0 if region is None else region.radius,
         norm=norm,
-        soundness=certificate.soundness,
-        rule=certificate.rule,
         law=law,
         scale=scale,
         loc=loc,
@@ -133,6 +126,27 @@ def record_of(
         uniform=uniform,
         echo=echo,
     )
+
+
+def settled(record: Record, certificate: Certificate) -> Record:
+    """The record of the same votes once a memory has settled what they certify."""
+    # What a memory answers instead is no answer under this noise.
+    echo = record.echo if certificate.label == record.leader else None
+    return dataclasses.replace(record, **_said(certificate), echo=echo)
+
+
+def _said(certificate: Certificate) -> dict[str, Any]:
+    """What a certificate says, as a record's fields."""
+    region = certificate.region
+    return {
+        "label": certificate.label,
+        "radius": certificate.radius,
+        "proxy_radius": certificate.proxy_radius,
+        "log_volume": region.log_volume if region is not None and region.radius > 0 else None,
+        "region_radius": 0.0 if region is None else region.radius,
+        "soundness": certificate.soundness,
+        "rule": certificate.rule,
+    }
 
 
 def _row(votes: Votes) -> tuple[tuple[int, ...], ...]:

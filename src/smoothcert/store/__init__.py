@@ -68,6 +68,8 @@ def store_of(place: Place) -> ResultStore:
 
 def directory_of(place: Place) -> Path | None:
     """The directory that a place is, None for any other store."""
+    if is_server(place):
+        return None
     store = store_of(place)
     return Path(store.path) if isinstance(store, SqliteStore) else None
 

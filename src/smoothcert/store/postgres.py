@@ -78,7 +78,7 @@ class PostgresStore(SqlStore):
         self._server.insist(once)
 
     def _insert(self, table: str, rows: Sequence[tuple[Any, ...]], replace: bool) -> None:
-        same, places = "DO NOTHING", ", ".join(["%s"] * (1 + len(rows[0]))) if rows else ""
+        same, places = "DO NOTHING", ", ".join(["%s"] * (1 + len(rows[0])))
         if replace:
             same = f"(run, {KEYS[table]}) DO UPDATE SET {REPLACED[table]} = EXCLUDED.{REPLACED[table]}"
         query = f"INSERT INTO smoothcert.{table} VALUES ({places}) ON CONFLICT {same}"

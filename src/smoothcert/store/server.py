@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from smoothcert.errors import MissingExtra, SettingError, StoreError
 
@@ -100,7 +100,8 @@ def parted(url: str) -> tuple[str, str | None]:
     asked = parse_qsl(whole.query, keep_blank_values=True)
     given = [value for name, value in asked if name == "password"] + ([unquote(password)] if colon else [])
     query = urlencode([(name, value) for name, value in asked if name != "password"], safe="/")
-    return urlunsplit((whole.scheme, user + at + host, whole.path, query, "")), given[-1] if given else None
+    bare = f"{whole.scheme}://{user}{at}{host}{whole.path}" + (f"?{query}" if query else "")
+    return bare, given[-1] if given else None
 
 
 def lock_key(what: str) -> int:
@@ -172,7 +173,10 @@ class Server:
         """A statement for each row, inside a transaction."""
         assert self._inside
         with self._explained(), self._connected().cursor() as cursor:
-            cursor.executemany(query, rows)
+            if len(rows) == 1:
+                cursor.execute(query, rows[0])
+            else:  # in a pipeline, after which the server no longer ends a session that stands still
+                cursor.executemany(query, rows)
 
     @contextmanager
     def transaction(self, key: int) -> Iterator[None]:

@@ -139,7 +139,7 @@ class SqliteStore(SqlStore):
             act()
 
     def _insert(self, table: str, rows: Sequence[tuple[Any, ...]], replace: bool) -> None:
-        places = ", ".join("?" * len(rows[0])) if rows else ""
+        places = ", ".join("?" * len(rows[0]))
         self._db.executemany(f"INSERT OR {'REPLACE' if replace else 'IGNORE'} INTO {table} VALUES ({places})", rows)
 
     def keeper(self, *, create: bool = False) -> Keeper | None:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from smoothcert.certificates import Certificate, Soundness
+from smoothcert.data import Dataset, load
 from smoothcert.estimators.bounds import Bound
 from smoothcert.memory.memory import Memory
 from smoothcert.records.promise import Promise
@@ -23,14 +25,25 @@ from smoothcert.regions import Region
 PROGRAM = "import sys; from smoothcert.testing.settlers import settle_all; settle_all(*sys.argv[1:])"
 
 
+DIGITS = 784  # in this dimension the centers are images
+
+
 def certificate_at(index: int, dim: int) -> Certificate:
-    """An ellipsoid in a crowd: of its many neighbours with other labels it would meet some, and lie in some."""
+    """An ellipsoid in a crowd: it would meet some of its neighbours with other labels, and few of those far away."""
     rng = np.random.default_rng([dim, index])
-    center = rng.normal(size=dim)
+    label, center = int(rng.integers(3)), rng.normal(size=dim)
+    if dim == DIGITS:
+        digits = _digits()
+        [truth], center = digits.truths([index]), digits.inputs([index]).ravel().astype(float)
+        label = int(truth or 0)
     scale = np.exp(0.3 * rng.normal(size=dim))
-    apart = float(np.sqrt(2 * dim))  # how far two centers are from each other
-    region = Region(center, scale, apart * rng.uniform(0.2, 0.7), 2.0)
-    return Certificate(int(rng.integers(3)), Bound(0.9, 0.001, 100), region, Soundness.FROZEN, "rule")
+    size = rng.uniform(0.3, 3.0) if dim == DIGITS else float(np.sqrt(2 * dim)) * rng.uniform(0.2, 0.7)
+    return Certificate(label, Bound(0.9, 0.001, 100), Region(center, scale, size, 2.0), Soundness.FROZEN, "rule")
+
+
+@cache
+def _digits() -> Dataset:
+    return load("digits")
 
 
 def settle_all(place: str, dim: str, first: str, step: str, last: str, told: str) -> None:
