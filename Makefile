@@ -12,10 +12,10 @@ demo: $(INSTALLED)
 	$(BIN)/smoothcert demo
 
 test: check
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow"
 
 test-all: test
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -n auto --dist loadfile -m slow
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -2,7 +2,7 @@ r"""Votes saved at equal certified accuracy: python benchmarks/savings.py RUN…
 
 Each RUN was certified with --estimator fixed, so that its records hold the counts at every look. For each way of stopping
 the same votes are read again up to the look where it would have stopped, and its certificates are compared with those of
-all the votes. The runs of docs/results.md are made by
+all the votes. The runs of docs/results/votes.md are made by
 
     smoothcert train --model mlp --data mnist --sigma 0.5 --epochs 8 --learning-rate 0.001 --out mnist-mlp
     smoothcert certify --model mnist-mlp/model.safetensors --data mnist --sigma 0.5 --skip 20 --estimator fixed \

@@ -120,7 +120,7 @@ for line in sys.stdin:
     if name not in networks:
         torch.manual_seed(0)
         networks[name] = PyTorchRandomizedSmoothing(
-            model=MODELS[name](shape, 10).eval(), loss=torch.nn.CrossEntropyLoss(), input_shape=tuple(shape), nb_classes=10,
+            model=MODELS[name]().build(shape, 10).eval(), loss=torch.nn.CrossEntropyLoss(), input_shape=tuple(shape), nb_classes=10,
             sample_size=100, scale=0.25, alpha=0.001)
     x = np.zeros((1, *shape), dtype=np.float32)
     began = time.perf_counter()

@@ -15,14 +15,16 @@ ROOT = Path(smoothcert.__file__).parent
 ORDER = [
     *(
         "errors",
+        "extras",
+        "progress",
         "files",
         "maths",
         "registry",
         "sections",
         "plan",
         "engine",
-        "runtimes",
         "identity",
+        "runtimes",
         "laws",
         "votes",
         "estimators",
@@ -42,7 +44,20 @@ ORDER = [
         "data",
         "merge",
     ),  # all without torch
-    *("seeds", "noise", "models", "polling", "probing", "echo", "smoother", "tuners", "training"),
+    *(
+        "seeds",
+        "noise",
+        "asks",
+        "models",
+        "answers",
+        "polling",
+        "execution",
+        "probing",
+        "echo",
+        "smoother",
+        "tuners",
+        "training",
+    ),
     *("run", "attacks", "explore", "search", "config", "testing", "cli"),
 ]
 WITHOUT_TORCH = {*ORDER[: ORDER.index("seeds")], "config"}

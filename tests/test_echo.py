@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import smoothcert as sc
 from smoothcert.data import ArrayDataset, Dataset
 from smoothcert.echo import NUMBER, POOL, VOTES, References, grey, mixed
-from smoothcert.polling import Mixed
+from smoothcert.execution.counts import Mixed
 from smoothcert.records.record import Record
 from smoothcert.run import record_poll
 from smoothcert.seeds import Stage, draws_for
@@ -151,7 +151,7 @@ class TestReferences:
         """Points too far from the threshold for the noise: each is answered by its sign, VOTES times."""
         smoother = sc.Smoother(threshold, sc.Noise("gaussian", 0.01), engine=sc.Engine(block=block))
         points = torch.tensor([[(-1.0) ** (n // 3), 0.0] for n in range(NUMBER)])
-        (count,) = smoother.pollster.run([mixed(smoother.pollster, smoother.noise, points, 0, NUMBER * VOTES)])
+        (count,) = smoother.driver.run([mixed(smoother.noise, points, 0, NUMBER * VOTES, block)])
         assert isinstance(count, Mixed)
         expected = [[0, VOTES, 0] if point[0] > 0 else [VOTES, 0, 0] for point in points]
         assert count.table.tolist() == expected

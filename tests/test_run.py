@@ -7,7 +7,9 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +17,11 @@ from torch import nn
 
 import smoothcert as sc
 from smoothcert.data import ArrayDataset, Dataset
-from smoothcert.errors import ModelError, RunError, SettingError, StoreError
+from smoothcert.errors import InputError, ModelError, RunError, SettingError, StoreError
 from smoothcert.records.record import Record
 from smoothcert.store import RESULTS, SqliteStore, open_run
 from smoothcert.store.pictures import Picture
+from smoothcert.testing.records import RECORD
 
 
 @pytest.fixture(scope="module")
@@ -276,3 +279,55 @@ def test_a_run_killed_at_twenty_random_moments_gives_the_same_bytes(tmp_path: Pa
     print(f"{hits} of 20 kills hit the run while it worked; {len(broken)} records, identical: {whole == broken}")
     assert hits >= 10
     assert whole == broken
+
+
+class TestAStartThatFailed:
+    """A run without records belongs to nobody; one with records to its configuration alone."""
+
+    def test_leaves_the_place_free(self, linear_model: nn.Module, tmp_path: Path) -> None:
+        values = np.random.default_rng(0).random((3, 1, 28, 28), dtype=np.float32)
+        values[1, 0, 0, 0] = np.nan
+        broken, whole = ArrayDataset("mine", values), ArrayDataset("mine", np.nan_to_num(values))
+        certifier = smoother(linear_model, estimate=100)
+        certifier.noise = sc.Noise.isotropic("gaussian", 0.25)
+        with pytest.raises(InputError, match="NaN"):
+            sc.certify_all(certifier, broken, tmp_path / "run")
+        sc.certify_all(certifier, whole, tmp_path / "run", indices=[0, 2])
+        with open_run(tmp_path / "run") as store:
+            assert store.indices() == {0, 2}
+            assert store.facts()["configuration"]["data"] == whole.fingerprint()
+            assert store.facts()["subset"] == [0, 2]
+
+    @pytest.mark.parametrize("moment", ["append", "describe"])
+    def test_taken_over_by_two_at_once_is_void(
+        self, linear_model: nn.Module, dataset: Dataset, tmp_path: Path, moment: str
+    ) -> None:
+        """One configuration arrives just before the other's first record, or writes its first while the other takes over."""
+        there = tmp_path / "run"
+
+        class Meeting(SqliteStore):
+            met = False
+
+            def meet(self, at: str) -> None:
+                if at == moment and not Meeting.met:
+                    Meeting.met = True
+                    if at == "append":
+                        sc.certify_all(smoother(linear_model, seed=1), dataset, SqliteStore(there), indices=[1])
+                    else:
+                        SqliteStore(there).append(RECORD, 1.0)
+
+            def append(self, *row: Any) -> None:
+                self.meet("append")
+                super().append(*row)
+
+            def describe(self, facts: Mapping[str, Any]) -> None:
+                if "configuration" in facts:
+                    self.meet("describe")
+                super().describe(facts)
+
+        if moment == "describe":
+            SqliteStore(there).claim("configuration", {"seed": 7})
+        with pytest.raises(RunError, match="void: two configurations"):
+            sc.certify_all(smoother(linear_model), dataset, Meeting(there), indices=[0])
+        with pytest.raises(RunError, match="void"), open_run(there):
+            pass

@@ -1,8 +1,7 @@
-"""Noise, seeds, polling and the smoothed classifier: what they compute, and what they refuse."""
+"""The smoothed classifier: what it computes, and what it refuses."""
 
 import subprocess
 import sys
-import types
 import warnings
 from collections.abc import Sequence
 
@@ -12,9 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import smoothcert as sc
-from smoothcert.errors import InputError, ModelError, SettingError
-from smoothcert.noise import quantise
-from smoothcert.seeds import Stage, draws_for, generator_for
+from smoothcert.errors import InputError, SettingError
 from smoothcert.smoother import Batch, FixedNoise
 
 GAUSSIAN = sc.Noise.isotropic("gaussian", sigma=0.5)
@@ -33,174 +30,6 @@ def smoother(model: object = first_coordinate, noise: sc.Noise = GAUSSIAN, **set
 def counts(smoothed: sc.Smoother, x: Tensor, first_index: int = 0) -> list[list[int]]:
     polls = smoothed.polls([Batch(x, range(first_index, first_index + len(x)))])
     return [poll.ballot.estimation.counts[0, -1].tolist() for poll in polls]
-
-
-class TestSeeds:
-    def test_every_part_of_the_key_changes_the_draws(self) -> None:
-        keys = [(0, 0, Stage.SELECT, 0), (1, 0, Stage.SELECT, 0), (0, 1, Stage.SELECT, 0), (0, 0, Stage.ESTIMATE, 0)]
-        keys += [(0, 0, Stage.SELECT, 1), (2**32, 0, Stage.SELECT, 0)]
-        for kind in ("normal", "uniform", "exponential", "signs"):
-            for dtype in (torch.float32, torch.float64):
-                drawn = [tuple(getattr(draws_for(*key, dtype=dtype), kind)((40,)).tolist()) for key in keys]
-                assert len(set(drawn)) == len(keys)
-                assert drawn[0] == tuple(getattr(draws_for(*keys[0], dtype=dtype), kind)((40,)).tolist())
-
-    def test_all_state_words_are_keyed(self) -> None:
-        """torch seeds its CPU generator with 32 bits; two of our keys differ in nearly all of the 624 words."""
-        one, two = (generator_for(0, index, Stage.SELECT, 0).get_state().view(torch.int64)[3:627] for index in (0, 1))
-        assert int((one != two).sum()) > 600
-
-    def test_the_generator_draws_sound_normals(self) -> None:
-        """Mean and variance of a million numbers within five standard errors: false alarm below 2e-6, seed fixed."""
-        z = torch.empty(1_000_000, dtype=torch.float64).normal_(generator=generator_for(0, 0, Stage.SELECT, 0))
-        assert abs(float(z.mean())) < 5e-3
-        assert abs(float(z.var()) - 1) < 5 * (2 / 1e6) ** 0.5
-
-
-class TestNoise:
-    def test_an_array_changed_later_does_not_change_the_noise(self) -> None:
-        """Draws are scaled by a prepared copy and radii by the scale: were they to differ, a certificate would be wrong."""
-        scale, loc = np.ones(3), np.zeros(3)
-        noise = sc.Noise("gaussian", scale, loc)
-        scale *= 2
-        loc += 1
-        assert noise.scale.tolist() == [1, 1, 1]
-        assert noise.loc.tolist() == [0, 0, 0]
-
-    def test_sigma_is_the_standard_deviation_for_every_law(self) -> None:
-        """120 000 draws; the standard error of the deviation is below 0.5 %, the tolerance 3 %: no false alarm to speak of."""
-        for law in ("gaussian", "laplace", "uniform"):
-            for grid in (None, 1 / 255):
-                noise = sc.Noise.isotropic(law, sigma=0.7, grid=grid)
-                draws = draws_for(0, 0, Stage.SELECT, 0, dtype=noise.sampling_dtype)
-                copies = noise.copies(torch.zeros(30), 4_000, draws)
-                assert abs(float(copies.std()) / 0.7 - 1) < 0.03
-
-    def test_scale_and_loc_per_coordinate(self) -> None:
-        scale, loc = torch.tensor([0.1, 2.0]), torch.tensor([5.0, -5.0])
-        noise, draws = sc.Noise("gaussian", scale, loc), draws_for(0, 0, Stage.SELECT, 0, dtype=torch.float32)
-        copies = noise.copies(torch.ones(2), 20_000, draws)
-        torch.testing.assert_close(copies.std(0), scale, rtol=0.05, atol=0)
-        torch.testing.assert_close(copies.mean(0), loc + 1, rtol=0, atol=0.06)
-
-    @pytest.mark.parametrize("sigma", [0.0, -1.0, float("nan"), float("inf")])
-    def test_sigma_must_be_positive(self, sigma: float) -> None:
-        with pytest.raises(SettingError, match="sigma=.* must be a finite number above 0"):
-            sc.Noise.isotropic("gaussian", sigma=sigma)
-
-    def test_scale_and_loc_must_be_finite_and_fit(self) -> None:
-        with pytest.raises(SettingError, match="scale must be a finite number above 0"):
-            sc.Noise("gaussian", torch.tensor([1.0, 0.0]))
-        with pytest.raises(SettingError, match="loc must be a finite"):
-            sc.Noise("gaussian", 1.0, loc=float("nan"))
-        with pytest.raises(SettingError, match="does not fit inputs of shape"):
-            smoother(noise=sc.Noise("gaussian", torch.ones(5))).certify(torch.zeros(1, 3))
-        with pytest.raises(SettingError, match="holds 3 rows for a batch of 2"):
-            smoother(noise=sc.Noise("gaussian", torch.ones(3, 4))).certify(torch.zeros(2, 4))
-        with pytest.raises(SettingError, match="one over a whole number"):
-            sc.Noise("gaussian", 1.0, grid=0.3)
-
-    def test_large_grid_points_are_taken_as_float32_has_them(self) -> None:
-        steps = torch.randint(-(2**20), 2**20, (1000,), generator=torch.Generator().manual_seed(0)).double()
-        assert torch.equal(quantise((steps / 255).float(), 255), steps)
-        with pytest.raises(InputError, match="off the grid"):
-            quantise(((steps + 0.3) / 255).float(), 255)
-
-    def test_grid_points_whose_sums_are_rounded_are_refused(self) -> None:
-        """float32 has no odd numbers beyond 2^24: two inputs would be one to the network, and two to the certificate."""
-        noise = sc.Noise("gaussian", 0.5, grid=1.0)
-        far = torch.full((1, 4), 2.0**24)
-        assert torch.equal(far + 1, far)
-        for x in (far, -far, torch.full((1, 4), 2.0**23 + 1)):
-            with pytest.raises(InputError, match="no longer exact; the limit is 8388608 steps"):
-                smoother(noise=noise).certify(x)
-            with pytest.raises(InputError, match="no longer exact"):
-                noise.center_of(x[0])
-        assert float(
-            noise.copies(torch.tensor([2.0**23 - 9]), 1, draws_for(0, 0, Stage.SELECT, 0, dtype=torch.float64))
-        )
-
-    def test_off_the_grid_is_refused(self) -> None:
-        noise = sc.Noise.isotropic("gaussian", sigma=0.5, grid=1 / 255)
-        with pytest.raises(InputError, match="off the grid of 1/255 by 0.5 steps"):
-            smoother(noise=noise).certify(torch.full((1, 4), 0.5 / 255))
-        assert torch.equal(quantise(torch.arange(256) / 255, 255), torch.arange(256).double())
-
-
-class TestPolling:
-    def test_the_network_sees_blocks_of_one_shape(self) -> None:
-        shapes = set()
-
-        def model(batch: Tensor) -> Tensor:
-            shapes.add(tuple(batch.shape))
-            return first_coordinate(batch)
-
-        smoother(model, select=30, estimate=250, engine=sc.Engine(100)).certify(torch.zeros(3, 2, 2))
-        assert shapes == {(100, 2, 2)}
-
-    def test_votes_do_not_depend_on_how_inputs_are_grouped(self) -> None:
-        x = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
-        smoothed = smoother(engine=sc.Engine(70))
-        together = counts(smoothed, x, 10)
-        apart = [counts(smoothed, x[i : i + 1], 10 + i)[0] for i in range(5)]
-        assert together == apart
-        assert all(sum(row) == 1_000 for row in together)
-
-    def test_separate_indices_have_separate_noise(self) -> None:
-        x = torch.zeros(1, 4)
-        assert counts(smoother(), x, 0) != counts(smoother(), x, 1)
-
-    def test_selection_and_estimation_are_separate_draws(self) -> None:
-        seen = []
-
-        def model(batch: Tensor) -> Tensor:
-            seen.append(batch.clone())
-            return first_coordinate(batch)
-
-        smoother(model, select=50, estimate=50, engine=sc.Engine(50), check=False).certify(torch.zeros(1, 3))
-        assert len(seen) == 2
-        assert not torch.equal(seen[0], seen[1])
-
-    def test_a_nan_row_is_a_vote_against(self) -> None:
-        def model(batch: Tensor) -> Tensor:
-            logits = torch.tensor([[0.0, 1.0]]).repeat(len(batch), 1)
-            logits[::4] = float("nan")
-            return logits
-
-        [poll] = smoother(model, engine=sc.Engine(100), check=False).polls([Batch(torch.zeros(1, 3), [0])])
-        assert poll.ballot.estimation.counts[0, -1].tolist() == [0, 750]
-        assert poll.ballot.estimation.invalid[0, -1] == 250
-        [certificate] = smoother(model, engine=sc.Engine(100), check=False).certify(torch.zeros(1, 3))
-        assert certificate.bound.trials == 1_000
-        assert certificate.bound.lower < 0.75
-
-    @pytest.mark.parametrize(
-        ("model", "message"),
-        [
-            (lambda x: x.flatten(1).sum(1), "shape"),
-            (lambda x: torch.zeros(3, 10), "for a batch of"),
-            (lambda x: torch.zeros(len(x), 1), "one class only"),
-            (lambda x: "cat", "returned a str"),
-        ],
-    )
-    def test_a_model_of_the_wrong_kind(self, model: object, message: str) -> None:
-        with pytest.raises(ModelError, match=message):
-            smoother(model).certify(torch.zeros(1, 3))
-
-    def test_an_object_with_logits(self) -> None:
-        [certificate] = smoother(lambda x: types.SimpleNamespace(logits=first_coordinate(x))).certify(torch.ones(1, 3))
-        assert certificate.label == 1
-
-    def test_train_mode_is_switched_off_and_said(self) -> None:
-        model = nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.5), nn.Linear(8, 2))
-        with pytest.warns(UserWarning, match="switched to eval mode"):
-            smoother(model).certify(torch.zeros(1, 3))
-        assert not model.training
-
-    def test_batch_statistics_are_refused(self) -> None:
-        model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2, track_running_stats=False)).eval()
-        with pytest.raises(ModelError, match="batch statistics or dropout even in eval mode"):
-            smoother(model).certify(torch.zeros(1, 3))
 
 
 class TestSmoother:

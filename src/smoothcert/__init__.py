@@ -15,81 +15,29 @@ The walk of one input, one file per step:
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from smoothcert.attacks.check import attack
-    from smoothcert.certificates import Certificate, Soundness
-    from smoothcert.engine import Engine
-    from smoothcert.errors import SmoothcertError
-    from smoothcert.estimators.bounds import Bound
-    from smoothcert.memory.memory import Memory
-    from smoothcert.noise import Noise
-    from smoothcert.radius.bracket import certified_radius
-    from smoothcert.regions import Region
-    from smoothcert.run import certify_all
-    from smoothcert.smoother import Smoother, Tuner
-    from smoothcert.tuners.ancer import Ancer
-    from smoothcert.tuners.data_dependent import DataDependent
-    from smoothcert.tuners.hill_climb import HillClimb
-    from smoothcert.tuners.pattern import Pattern
-    from smoothcert.tuners.reuse import Reuse
-    from smoothcert.tuners.ucan import DatasetWise, PerInput
-    from smoothcert.votes import Votes
+from pathlib import Path
+from typing import Any
 
 __version__ = "0.1.0"
-__all__ = [
-    "Ancer",
-    "Bound",
-    "Certificate",
-    "DataDependent",
-    "DatasetWise",
-    "Engine",
-    "HillClimb",
-    "Memory",
-    "Noise",
-    "Pattern",
-    "PerInput",
-    "Region",
-    "Reuse",
-    "SmoothcertError",
-    "Smoother",
-    "Soundness",
-    "Tuner",
-    "Votes",
-    "attack",
-    "certified_radius",
-    "certify_all",
-]
-
+# Where each public name lives: __init__.pyi declares it, for type checkers and for this file.
 _HOMES = {
-    "Ancer": "tuners.ancer",
-    "Bound": "estimators.bounds",
-    "Certificate": "certificates",
-    "DataDependent": "tuners.data_dependent",
-    "DatasetWise": "tuners.ucan",
-    "Engine": "engine",
-    "HillClimb": "tuners.hill_climb",
-    "Memory": "memory",
-    "Noise": "noise",
-    "Pattern": "tuners.pattern",
-    "PerInput": "tuners.ucan",
-    "Region": "regions",
-    "Reuse": "tuners.reuse",
-    "Smoother": "smoother",
-    "SmoothcertError": "errors",
-    "Soundness": "certificates",
-    "Tuner": "smoother",
-    "Votes": "votes",
-    "attack": "attacks.check",
-    "certified_radius": "radius.bracket",
-    "certify_all": "run",
+    name: home
+    for home, name in re.findall(
+        r"^from (\S+) import (\w+) as \2$", Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"), flags=re.M
+    )
 }
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use, so that reading results does not load torch."""
     if name not in _HOMES:
         raise AttributeError(f"module 'smoothcert' has no attribute {name!r}; public names: {', '.join(__all__)}")
-    return getattr(import_module(f"smoothcert.{_HOMES[name]}"), name)
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, and what is imported already."""
+    return sorted({*globals(), *__all__})

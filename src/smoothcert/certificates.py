@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib import import_module
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from smoothcert.estimators import Plan, check_votes, estimator_of
 from smoothcert.estimators.bounds import Bound
 from smoothcert.laws import Law
 from smoothcert.maths import FloatArray
+from smoothcert.maths.geometry import round_down
 from smoothcert.radius import RadiusTarget, proved_radius
 from smoothcert.regions import Region
 from smoothcert.votes import Votes
@@ -37,7 +39,7 @@ def weakest(labels: Iterable[Soundness]) -> Soundness:
     return max(labels, key=order.index)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Certificate:
     """Inside region the smoothed classifier answers label; an abstention has label None, region None, radius 0.0."""
 
@@ -46,6 +48,18 @@ class Certificate:
     region: Region | None
     soundness: Soundness
     rule: str = ""
+
+    def __repr__(self) -> str:
+        worth = f"{self.soundness.value}, p >= {round_down(self.bound.lower, 4)}"
+        if self.label is None or self.region is None:
+            return f"Certificate(abstains, {worth})"
+        return f"Certificate(label={self.label}, radius={round_down(self.radius)}, norm={self.region.norm:g}, {worth})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the numbers, and of an image its picture and the map of its region."""
+        # Pictures are drawn far above this file, so what draws them is imported only when one is looked at.
+        html: str = import_module("smoothcert.report.notebook").certificate_html(self)
+        return html
 
     @property
     def radius(self) -> float:

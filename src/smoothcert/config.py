@@ -16,7 +16,7 @@ class ModelSettings(Checked):
 
     source: str | None = setting(
         None,
-        "A .safetensors file written by smoothcert train, a built-in name (small_cnn, mlp, resnet18, …), a torch.export .pt2, "
+        "A .safetensors file written by smoothcert train, a name (small_cnn, mlp:width=64, resnet18, …), a torch.export .pt2, "
         "TorchScript .ts or .onnx file, a folder of transformers, timm:name, or package.module:factory.",
         flag="--model",
     )
@@ -41,7 +41,7 @@ class DataSettings(Checked):
     source: str = setting(
         "digits",
         "digits (embedded), mnist, fashion_mnist or cifar10, with parameters such as cifar10:root=DIR,split=train; an .npz file "
-        "with x and y; a folder of class folders or of images, an image, or folder:path=DIR,size=256,crop=224,classes=FILE; "
+        "with x and y; a .csv or .parquet file, or csv:path=FILE,label=COLUMN; a folder of class folders or of images, an image, or folder:path=DIR,size=256,crop=224,classes=FILE; hub:path=owner/name; "
         "`smoothcert list data` tells more.",
         flag="--data",
         metavar="NAME[:KEY=VALUE,…]|PATH",

@@ -8,10 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from smoothcert.asks import Turns
 from smoothcert.data.base import Dataset
+from smoothcert.execution.counts import Mixed
+from smoothcert.execution.driver import Driver
 from smoothcert.maths import IntArray
 from smoothcert.noise import Noise
-from smoothcert.polling import Mixed, Pollster
 from smoothcert.seeds import Stage, entropy_for
 
 POOL = 64  # inputs of the data set that may become references
@@ -33,9 +35,9 @@ class References:
     answers: IntArray
 
     @classmethod
-    def of(cls, dataset: Dataset, pollster: Pollster, noise: Noise) -> References:
+    def of(cls, dataset: Dataset, driver: Driver, noise: Noise) -> References:
         """The references of a run, each asked a few times."""
-        number = len(dataset)
+        number, pollster = len(dataset), driver.caster.pollster
         chosen = _keyed(pollster.seed, number).choice(number, size=min(POOL, number), replace=False)
         inputs = torch.from_numpy(dataset.inputs(chosen.tolist()))
         finite = inputs.flatten(1).isfinite().all(dim=1)
@@ -43,7 +45,7 @@ class References:
         if not len(inputs):
             return cls(pollster.seed, chosen, inputs, chosen)
         # Keyed by an index that no input has.
-        (count,) = pollster.run([mixed(pollster, noise, inputs, number, len(inputs) * VOTES)])
+        (count,) = driver.run([mixed(noise, inputs, number, len(inputs) * VOTES, pollster.block)])
         assert isinstance(count, Mixed)
         return cls(pollster.seed, chosen, inputs, count.table[:, :-1].argmax(axis=1))
 
@@ -71,11 +73,9 @@ def grey(x: Tensor, noise: Noise) -> Tensor:
     return torch.full_like(x, half)[None]
 
 
-def mixed(pollster: Pollster, noise: Noise, inputs: Tensor, index: int, votes: int, stage: Stage = Stage.ECHO) -> Mixed:
+def mixed(noise: Noise, inputs: Tensor, index: int, votes: int, block: int, stage: Stage = Stage.ECHO) -> Mixed:
     """The count of so many keyed votes on these inputs together."""
-    shape, looks = tuple(inputs.shape[1:]), np.array([votes])
-    places = [noise.placer(x) for x in inputs]
-    return Mixed(index, stage, places[0], noise, shape, looks, pollster.block, places=places)
+    return Mixed(index, stage, Turns(inputs, noise), np.array([votes]), block)
 
 
 def _keyed(seed: int, index: int) -> np.random.Generator:

@@ -41,6 +41,13 @@ class Engine(Checked):
         changes="rounding",
         metavar="NAME[:KEY=VALUE,…]",
     )
+    executor: str = setting(
+        "threads",
+        "Where votes are cast, with parameters; changes no number.",
+        changes="nothing",
+        flag=None,
+        metavar="NAME[:KEY=VALUE,…]",
+    )
     rows: int = setting(64, "Inputs taken in at once; changes no number.", least=1, changes="nothing", flag=None)
 
 
@@ -51,7 +58,7 @@ def device_named(name: str) -> torch.device:
     try:
         device = torch.device(name)
         torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as problem:
+    except (RuntimeError, AssertionError, TypeError) as problem:
         raise SettingError(
             f"device {name!r} cannot be used here ({str(problem).splitlines()[0]}); "
             "allowed: cpu, or cuda where it exists"

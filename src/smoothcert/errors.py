@@ -78,7 +78,7 @@ def without_passwords(text: str) -> str:
     >>> without_passwords("cannot reach postgresql://me:s3cr@t@host/db?sslmode=require&password=more#run")
     'cannot reach postgresql://me@host/db?sslmode=require#run'
     """
-    bare = re.sub(r"(\w+://[^\s:@/]*):[^\n]*@", r"\1@", text)  # to the last @: one may stand in the password
+    bare = re.sub(r"(\w+://[^\s:@/]*):\S*@", r"\1@", text)  # to the last @: one may stand in the password
     return re.sub(r"[?&](ssl)?password=[^&#\s]*", "", bare)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -15,13 +16,15 @@ from smoothcert.errors import SettingError
 from smoothcert.laws import Law, law_named
 from smoothcert.maths import FloatArray
 from smoothcert.maths.grid import LARGEST_STEP, certified_point, domain_of, whole_steps
-from smoothcert.seeds import TorchDraws
+from smoothcert.maths.steps import StepTable
+from smoothcert.registry import fitted
+from smoothcert.seeds import KeyedDraws, TorchDraws
 
 LARGEST = float(np.finfo(np.float32).max)
 PART = 2**18  # numbers drawn at a time; part of what a key stands for, so it never changes
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Noise:
     """x becomes x + loc + scale * z. A scalar scale is isotropic, one value per pixel is
     anisotropic, and a leading batch axis gives each input its own.
@@ -46,11 +49,15 @@ class Noise:
         grid: float | None = None,
     ) -> None:
         object.__setattr__(self, "law", law_named(law))
-        object.__setattr__(self, "scale", torch.as_tensor(scale, dtype=torch.float64).clone())
-        object.__setattr__(self, "loc", torch.as_tensor(loc, dtype=torch.float64).clone())
+        object.__setattr__(self, "scale", _numbers("scale", scale))
+        object.__setattr__(self, "loc", _numbers("loc", loc))
         object.__setattr__(self, "grid", grid)
         object.__setattr__(self, "_prepared", {})
         self._check()
+
+    def __getstate__(self) -> dict[str, object]:
+        """All but what was prepared for a device."""
+        return {**self.__dict__, "_prepared": {}}
 
     def _check(self) -> None:
         least = float(self.scale.detach().min()) if self.scale.numel() else 0.0
@@ -61,6 +68,15 @@ class Noise:
         if self.grid is not None and not (self.grid > 0 and abs(1 / self.grid - round(1 / self.grid)) < 1e-6):
             raise SettingError(f"grid={self.grid} must be one over a whole number; for 8-bit images it is 1/255")
 
+    def __repr__(self) -> str:
+        """Short: the law, the range of its scale, and a shift or a grid if there is one.
+
+        >>> Noise("laplace", torch.tensor([0.1, 0.2]), grid=1 / 255)
+        Noise(laplace, scale=0.1 to 0.2 of shape (2,), grid=1/255)
+        """
+        parts = [f"scale={_in_words(self.scale)}", *([f"loc={_in_words(self.loc)}"] if bool(self.loc.any()) else [])]
+        return f"Noise({', '.join([str(self.law), *parts, *([] if self.grid is None else [f'grid=1/{self.levels}'])])})"
+
     @classmethod
     def isotropic(cls, law: Law | str, sigma: float, grid: float | None = None) -> Noise:
         """The same noise in every coordinate; sigma is its standard deviation.
@@ -68,6 +84,7 @@ class Noise:
         >>> Noise.isotropic("uniform", sigma=1.0).scale
         tensor(1.7321, dtype=torch.float64)
         """
+        sigma = fitted("", "sigma", sigma, float)
         if not (sigma > 0 and np.isfinite(sigma)):
             raise SettingError(
                 f"sigma={sigma} must be a finite number above 0: it is the standard deviation of the noise"
@@ -117,12 +134,23 @@ class Noise:
         """
         scale, loc, shifted = self._in_steps(draws.device, draws.dtype)
         drawn = torch.empty((count, *shape), device=draws.device)
+        if isinstance(draws, KeyedDraws) and (table := self._table) is not None:
+            for flat in torch.split(drawn.flatten(), PART):
+                table.fill(draws.bits(len(flat)), flat.numpy(), draws.uniform_numbers)
+            return drawn
         # A few copies at a time, so that they stay in the cache until they are done.
         for part in torch.split(drawn, max(1, PART // max(1, math.prod(shape)))):
             z: Tensor = self.law.sample(tuple(part.shape), draws).mul_(scale)
             z = z.add_(loc) if shifted else z
             part.copy_(z.clamp_(-LARGEST, LARGEST) if self.grid is None else z.round_())
         return drawn
+
+    @cached_property
+    def _table(self) -> StepTable | None:
+        """What votes on the grid are looked up in: for one scale, no loc, and a law that can be inverted exactly."""
+        if self.grid is None or self.scale.numel() != 1 or not self.law.inverts or bool(self.loc.any()):
+            return None
+        return StepTable.of(self.law.quantile, float(self.scale) * self.levels)
 
     def _in_steps(self, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor, bool]:
         """Scale and loc in units of the grid, and is there a loc? Found once: blocks are many, and noise stays the same."""
@@ -167,6 +195,21 @@ class Noise:
         if self.grid is not None:
             noise = nearest_on_grid(noise, self.levels)
         return x + noise.to(x.dtype)
+
+
+def _numbers(name: str, values: Tensor | FloatArray | float) -> Tensor:
+    """A number or an array as a float64 tensor of its own."""
+    try:
+        return torch.as_tensor(values, dtype=torch.float64).clone()
+    except (TypeError, ValueError, RuntimeError):
+        raise SettingError(f"{name}={values!r} must be a number, or an array of numbers") from None
+
+
+def _in_words(values: Tensor) -> str:
+    """A number, or the range of several and their shape."""
+    if values.ndim == 0:
+        return f"{float(values):.4g}"
+    return f"{float(values.min()):.4g} to {float(values.max()):.4g} of shape {tuple(values.shape)}"
 
 
 def nearest_on_grid(values: Tensor, levels: int) -> Tensor:

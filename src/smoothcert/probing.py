@@ -16,10 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from smoothcert.answers import differences, same_bits, seen
+from smoothcert.asks import Ask, Noisy, winners
 from smoothcert.errors import NotFixed
 from smoothcert.maths import FloatArray
 from smoothcert.noise import Noise
-from smoothcert.polling import Count, Pollster, winners
+from smoothcert.polling import Pollster
 from smoothcert.seeds import Stage, generator_for
 
 ROUNDING = 1e-4  # of a logit's size: float32 networks stay below it, whatever else is in the batch
@@ -91,12 +93,12 @@ class Answer:
 class Probe:
     """The checks of one classifier on inputs of one shape: four blocks to begin with, and one at the end."""
 
-    def __init__(self, pollster: Pollster, x: Tensor, noise: Noise, index: int) -> None:
+    def __init__(self, pollster: Pollster, x: Tensor, noise: Noise, index: int, *, shared: bool = False) -> None:
         self.pollster = pollster
         self.calls, self.seconds, self.rounding = 0, 0.0, 0.0
         self._forms: set[str] = set()
-        place, looks = noise.placer(x.to(pollster.device)), np.array([pollster.block])
-        self._count = Count(index, Stage.PROBE, place, noise, tuple(x.shape), looks, pollster.block)
+        scene = Noisy(x.to(pollster.device), noise)
+        self._asked = Ask(index, Stage.PROBE, scene, 0, 1, pollster.block, shared)
 
     @property
     def facts(self) -> dict[str, float]:
@@ -131,19 +133,19 @@ class Probe:
         self._compare_bits(END, same.logits)
 
     def _compare_bits(self, check: Check, same: Tensor) -> None:
-        if not _same_bits(self.first, same):
-            off, _, moved = _differences(self.first, same)
-            raise check.refuse(_seen(off, moved, off > 0))
+        if not same_bits(self.first, same):
+            off, _, moved = differences(self.first, same)
+            raise check.refuse(seen(off, moved, off > 0))
 
     @torch.inference_mode()
     def _drawn(self, number: int) -> Tensor:
         """A block of noisy copies of the input."""
-        return self.pollster.copies(self._count, number)
+        return self.pollster.copies(self._asked, number)
 
     def _places(self) -> tuple[Tensor, Tensor, Tensor]:
         """Another order in which no row keeps its place; and the places of a block in two halves."""
         block = self.pollster.block
-        ring = torch.randperm(block, generator=generator_for(self.pollster.seed, self._count.index, Stage.PROBE, 2))
+        ring = torch.randperm(block, generator=generator_for(self.pollster.seed, self._asked.index, Stage.PROBE, 2))
         order = torch.empty_like(ring)
         order[ring] = ring.roll(1)
         half = max(1, block // 2)
@@ -172,7 +174,7 @@ class Probe:
         for answer in answers:
             # A view of the block is as good as a copy: it is counted before the block goes.
             view = answer.given.untyped_storage().data_ptr() == answer.block.untyped_storage().data_ptr()
-            if not view and not _same_bits(answer.given, answer.logits):
+            if not view and not same_bits(answer.given, answer.logits):
                 raise REUSE.refuse("the logits of an earlier block changed")
         return answers
 
@@ -223,7 +225,7 @@ class RandomProbe(Probe):
         self._compare_groups(END, np.stack([self._scores(self.first), self._scores(same.logits)]))
 
     def _copies_of_one(self) -> Tensor:
-        return self._drawn(0)[:1].expand(self.pollster.block, *self._count.shape)
+        return self._drawn(0)[:1].expand(self.pollster.block, *self._asked.scene.shape)
 
     def _scores(self, logits: Tensor) -> FloatArray:
         """By how much the label leads, per row."""
@@ -243,49 +245,19 @@ class RandomProbe(Probe):
             raise check.refuse(f"its answers differ more than independent draws do (p = {chance:.1g})")
 
 
-def _same_bits(one: Tensor, two: Tensor) -> bool:
-    """Are they equal, NaN for NaN?"""
-    return bool(((one == two) | (one.isnan() & two.isnan())).all())
-
-
-def _differences(expected: Tensor, seen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Per row: how far its logits moved and its margin, in units of their size, and did its vote move?
-
-    The size is that of the two logits that decide the vote, in this row or in the median one, whichever is larger: a
-    masked class at -1e30 makes nothing look small.
-    """
-    before, after = expected.cpu().double(), seen.cpu().double()
-    top = before.topk(2, dim=1).values
-    size = top.abs().amax(dim=1)
-    typical = max([*size[size.isfinite()].median(dim=0, keepdim=True).values.tolist(), 1e-300])
-    size = size.clamp_min(typical)
-    same = (before == after) | (before.isnan() & after.isnan())
-    apart = ((before - after).abs() / before.abs().clamp_min(typical)).masked_fill(same, 0.0)
-    off = apart.nan_to_num(nan=torch.inf, posinf=torch.inf).amax(dim=1)
-    margin = ((top[:, 0] - top[:, 1]) / size).nan_to_num(nan=0.0)
-    return off, margin, winners(before) != winners(after)
-
-
-def _compare(check: Check, expected: Tensor, seen: Tensor, limit: float, rounding: float | None = None) -> float:
+def _compare(check: Check, expected: Tensor, got: Tensor, limit: float, rounding: float | None = None) -> float:
     """How far rounding moved the logits, in units of their size; more than rounding is refused.
 
     Without a ``rounding`` it is measured here: then no vote within the limit can move by more.
     """
     if not len(expected):
         return 0.0
-    off, margin, moved = _differences(expected, seen)
+    off, margin, moved = differences(expected, got)
     wrong = off > limit
     if rounding is not None:
         wrong |= moved & (margin > CLEAR * rounding)
     if int(moved.sum()) > max(1, MOVED * len(moved)):
         wrong |= moved
     if bool(wrong.any()):
-        raise check.refuse(_seen(off, moved, wrong))
+        raise check.refuse(seen(off, moved, wrong))
     return float(off.max())
-
-
-def _seen(off: Tensor, moved: Tensor, wrong: Tensor) -> str:
-    return (
-        f"it answered {int(wrong.sum())} of {len(wrong)} rows otherwise (logits moved by up to {float(off.max()):.2g} of their "
-        f"size, {int(moved.sum())} votes moved)"
-    )

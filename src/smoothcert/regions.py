@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from smoothcert.errors import InputError
 from smoothcert.maths import FloatArray
-from smoothcert.maths.geometry import geometric_mean, log_volume, p_norm
+from smoothcert.maths.geometry import geometric_mean, log_volume, p_norm, round_down
 from smoothcert.maths.inside import room_inside
 from smoothcert.maths.overlap import clear_radius, largest_gauge
 
@@ -29,6 +29,24 @@ class Region:
     scale: FloatArray
     radius: float
     norm: float
+
+    def __eq__(self, other: object) -> bool:
+        """Is it the same set, written with the same radius?"""
+        if not isinstance(other, Region):
+            return NotImplemented
+        return (
+            (self.radius, self.norm) == (other.radius, other.norm)
+            and np.array_equal(self.center, other.center)
+            and np.array_equal(self.full_scale, other.full_scale)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.radius, self.norm, np.shape(self.center)))
+
+    def __repr__(self) -> str:
+        low, high = float(np.min(self.scale)), float(np.max(self.scale))
+        scale = f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+        return f"Region(radius={round_down(self.radius)}, norm={self.norm:g}, scale={scale}, shape={np.shape(self.center)})"
 
     @property
     def dim(self) -> int:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass
 from fractions import Fraction
 from functools import cache
@@ -83,23 +84,9 @@ class Setting:
         )
 
 
-def setting(
-    default: Any = MISSING,
-    help: str = "",
-    *,
-    least: float | None = None,
-    most: float | None = None,
-    above: float | None = None,
-    below: float | None = None,
-    choices: Sequence[str] = (),
-    changes: Changes = "number",
-    flag: str | None = "",
-    metavar: str = "",
-    alone: str | None = None,
-) -> Any:
-    """A dataclass field that is a parameter: its default, help and range, declared once and for all."""
-    declared = Setting(help, least, most, above, below, tuple(choices), changes, flag, metavar, alone)
-    return dataclasses.field(default=default, metadata={"setting": declared})
+def setting(default: Any = MISSING, help: str = "", **declared: Any) -> Any:
+    """A dataclass field that is a parameter: its default, its help and what else a ``Setting`` says, once and for all."""
+    return dataclasses.field(default=default, metadata={"setting": Setting(help, **declared)})
 
 
 def setting_of(field: Field[Any]) -> Setting:
@@ -112,19 +99,26 @@ def setting_of(field: Field[Any]) -> Setting:
 
 
 def check_settings(thing: Any) -> None:
-    """Refuse a dataclass one of whose values is outside what was declared."""
+    """Make each value of a dataclass one of its field's type, and refuse what is outside what was declared."""
+    kind: Any = type(thing)
+    where = name_of(kind) if isinstance(thing, Plugin) else ""
+    hints = _hints(kind)
     for field in dataclasses.fields(thing):
-        value, declared = getattr(thing, field.name), setting_of(field)
-        if declared.holds(value):
-            continue
-        where = f"{name_of(type(thing))}: " if isinstance(thing, Plugin) else ""
-        raise SettingError(
-            f"{where}{field.name}={written(value)} is outside what it may be; {field.name} must be {declared.allowed}"
-        )
+        declared = setting_of(field)
+        value = fitted(where, field.name, getattr(thing, field.name), hints.get(field.name, Any))
+        if not declared.holds(value):
+            raise SettingError(
+                f"{where and f'{where}: '}{field.name}={written(value)} is outside what it may be; {field.name} must be "
+                f"{declared.allowed}"
+            )
+        object.__setattr__(thing, field.name, value)
 
 
 class Checked:
-    """A dataclass that refuses values outside what was declared of its fields."""
+    """A dataclass that refuses values outside what was declared of its fields.
+
+    In Python a value may also be given as on the command line: a text that reads as the type, or one number for several.
+    """
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -227,7 +221,7 @@ class Registry(Generic[Member]):
 
     def _values(self, spec: str, kind: type[Member], text: str) -> dict[str, Any]:
         """The parameters of a specification, each read as its type."""
-        known, types_ = parameters(kind), get_type_hints(kind) if _is_dataclass(kind) else {}
+        known, types_ = parameters(kind), _hints(cast(Any, kind)) if _is_dataclass(kind) else {}
         has = f"it has {', '.join(known)}" if known else "it has none"
         values: dict[str, Any] = {}
         for part in filter(None, text.split(",")):
@@ -261,6 +255,44 @@ def usage(kind: type) -> str:
     return f"{name_of(kind)}:{','.join(values)}" if values else name_of(kind)
 
 
+NUMBERS: dict[Any, str] = {float: "a number", int: "a whole number", bool: "true or false"}
+
+
+def fitted(where: str, name: str, value: Any, kind: Any) -> Any:
+    """A parameter's value as its type, as far as that is a number or several; whatever else is left as it is.
+
+    >>> fitted("", "norm", "inf", float), fitted("", "radii", 0.5, tuple[float, ...]), fitted("", "votes", 1e3, int | None)
+    (inf, (0.5,), 1000)
+    >>> fitted("", "votes", [1], int)
+    Traceback (most recent call last):
+    smoothcert.errors.SettingError: votes=[1] must be a whole number
+    """
+    several, kinds = get_origin(kind) is tuple, _kinds(kind)
+    if value is None or not NUMBERS.keys() & {*get_args(kind), *kinds} or (isinstance(value, str) and str in kinds):
+        return value
+    if isinstance(value, str):
+        return read_value(where, name, value, kind)
+    if several:
+        values = value if isinstance(value, Iterable) else [value]
+        return tuple(fitted(where, name, each, get_args(kind)[0]) for each in values)
+    number = next(each for each in NUMBERS if each in kinds)
+    if number is bool or isinstance(value, bool):
+        return value
+    try:
+        return float(value) if number is float else operator.index(int(value) if float(value).is_integer() else value)
+    except (TypeError, ValueError, OverflowError):
+        raise _no_number(where, name, repr(value), number) from None
+
+
+def _no_number(where: str, name: str, value: str, number: type) -> SettingError:
+    return SettingError(f"{where and f'{where}: '}{name}={value} must be {NUMBERS[number]}")
+
+
+def _kinds(kind: Any) -> tuple[Any, ...]:
+    """The alternatives of a union, or the type alone."""
+    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+
+
 def read_value(where: str, name: str, text: str, kind: Any) -> Any:
     """A parameter's text as its type.
 
@@ -269,13 +301,13 @@ def read_value(where: str, name: str, text: str, kind: Any) -> Any:
     >>> read_value("", "radii", "1/4,1", tuple[float, ...]), read_value("", "scale", "map.npy", float | str)
     ((0.25, 1.0), 'map.npy')
     """
-    kinds = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    kinds = _kinds(kind)
     if text == "none" and type(None) in kinds:
         return None
     if get_origin(kind) is tuple:
         text = "" if text == "none" else text
         return tuple(read_value(where, name, part.strip(), get_args(kind)[0]) for part in text.split(",") if part)
-    number = next((each for each in (float, int, bool) if each in kinds), None)
+    number = next((each for each in NUMBERS if each in kinds), None)
     if number is None:
         return text
     try:
@@ -285,8 +317,16 @@ def read_value(where: str, name: str, text: str, kind: Any) -> Any:
     except (KeyError, ValueError, ZeroDivisionError):
         if str in kinds:
             return text
-        expected = {int: "a whole number", float: "a number", bool: "true or false"}[number]
-        raise SettingError(f"{where}: {name}={text!r} must be {expected}") from None
+        raise _no_number(where, name, repr(text), number) from None
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    """The types of a dataclass's fields; none where they name what only type checkers see."""
+    try:
+        return get_type_hints(kind)
+    except NameError:
+        return {}
 
 
 @cache

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import scipy
@@ -20,6 +20,7 @@ from torch import Tensor
 import smoothcert
 from smoothcert.certificates import Certificate
 from smoothcert.data.base import Dataset
+from smoothcert.data.guests import as_dataset
 from smoothcert.errors import ModelError, NotFixed, RunError, SettingError
 from smoothcert.identity import described, differences, name_for
 from smoothcert.maths.overlap import check_convex
@@ -67,7 +68,7 @@ def describe(smoother: Smoother, dataset: Dataset) -> Facts:
 
 def certify_all(
     smoother: Smoother,
-    dataset: Dataset,
+    dataset: Any,
     store: Given,
     *,
     indices: Sequence[int] | None = None,
@@ -81,6 +82,9 @@ def certify_all(
     The records do not depend on ``rows`` (inputs taken in at once) or on interruptions, nor on the order of calls, but
     for a memory: it settles in the order in which it is asked. A store that holds another configuration is refused. ``notes`` (a command, a file's name) are kept beside it.
 
+    ``dataset`` is any data that ``sc.as_dataset`` takes: arrays, a torch Dataset or DataLoader, a data frame, a name, …; an
+    input's index is its position there, whatever the order of a loader.
+
     ``store`` is a run directory, another store as name:key=value, or an open store, which is left open.
 
     ``memory`` settles every certificate, in the order of the indices: a file of its own, which runs of one classifier
@@ -89,6 +93,7 @@ def certify_all(
     The classifier is probed before the first vote of every session and asked again at its end. One that changed meanwhile
     is refused with NotFixed, and the run, with its memory, is void: nothing reads it any more.
     """
+    dataset = _adapted(dataset, smoother)
     chosen = list(range(len(dataset)) if indices is None else indices)
     if len(set(chosen)) != len(chosen):
         raise SettingError("the indices repeat an input; each is certified once: leave out the repetitions")
@@ -120,10 +125,24 @@ def certify_all(
                     certificate = settler.settle(certificate, index=poll.index, center=center, run=name_for(facts))
                 record = record_poll(smoother, poll, certificate, dataset.truths([poll.index])[0], run)
                 run.append(record, poll.seconds, picture_of(poll.x.cpu().numpy()))
+                if not votes:
+                    _check_owned(run, facts, store)
                 done, votes = done + 1, votes + record.trials + sum(record.selection)
                 if progress is not None:
                     progress(Progress(done, len(chosen), votes))
     return store
+
+
+def _adapted(data: Any, smoother: Smoother) -> Dataset:
+    """The data set; of data that was not known to be pixels it is said if they are, and the noise ignores it."""
+    dataset = as_dataset(data)
+    if dataset is not data and dataset.grid is not None and smoother.noise.grid is None:
+        warnings.warn(
+            "the inputs are 8-bit pixels k/255, and the noise has no grid, so certificates hold up to float arithmetic; give the noise "
+            "grid=1/255 for certificates that hold exactly",
+            stacklevel=3,
+        )
+    return dataset
 
 
 def check_classes(smoother: Smoother, dataset: Dataset, indices: Sequence[int]) -> None:
@@ -238,11 +257,29 @@ def _begin(store: ResultStore, facts: Facts, run: Place) -> None:
     """Make the store that of this configuration, or refuse."""
     found = store.claim("configuration", facts)
     check_not_void(store)
+    if found != facts and not store.indices():  # a start that failed: a run without records belongs to nobody
+        store.describe({"configuration": facts, "subset": []})
+        if store.indices():  # written meanwhile by somebody who took the run for theirs
+            _void(store, run)
+        found = facts
     if found != facts:
         raise RunError(
             f"{run} holds another configuration ({'; '.join(differences(found, facts))}); "
             "give --out another directory, or the settings it was begun with"
         )
+
+
+def _check_owned(store: ResultStore, facts: Facts, run: Place) -> None:
+    """After the first record: somebody else may have taken the run over while it had none."""
+    if store.facts()["configuration"] != facts:
+        _void(store, run)
+
+
+def _void(store: ResultStore, run: Place) -> NoReturn:
+    """Two configurations wrote into one run: nothing in it may be used."""
+    reason = "two configurations were begun in it at the same time"
+    store.describe({VOID: reason})
+    raise RunError(f"{run} is void: {reason}; certify each into a directory of its own")
 
 
 def check_same(found: Mapping[str, object], here: Mapping[str, object], run: Place) -> None:

@@ -29,7 +29,7 @@ from smoothcert.laws import LAWS, law_named
 from smoothcert.maths.geometry import round_down
 from smoothcert.maths.intervals import lower_bound
 from smoothcert.metrics.score import Score, robustness_score
-from smoothcert.radius.theorems import check_norm
+from smoothcert.radius import check_norm
 from smoothcert.recertify import check_judgeable, judge_again
 from smoothcert.records.facts import plan_of
 from smoothcert.records.readings import Estimates, reread, upper_radii

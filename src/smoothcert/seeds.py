@@ -8,9 +8,11 @@ from functools import cached_property
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from smoothcert.laws.draws import NumpyDraws
+from smoothcert.maths import Array
 
 
 class Stage(IntEnum):
@@ -150,6 +152,14 @@ class KeyedDraws(TorchDraws):
 
     def signs(self, shape: tuple[int, ...]) -> Tensor:
         return torch.from_numpy(self._numpy.signs(shape))
+
+    def bits(self, number: int) -> NDArray[np.uint16]:
+        """So many times sixteen random bits."""
+        return self._numpy.bits(number)
+
+    def uniform_numbers(self, shape: tuple[int, ...]) -> Array:
+        """Uniform numbers inside (0, 1) as an array."""
+        return self._numpy.uniform(shape)
 
 
 def draws_for(

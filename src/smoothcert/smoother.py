@@ -7,28 +7,37 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import import_module
 from itertools import chain, islice
+from pathlib import Path
 from time import perf_counter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from smoothcert.answers import Loaded
+from smoothcert.asks import Ask, Noisy, Tuning
 from smoothcert.certificates import Ballot, Certificate, Soundness, conclude, weakest
 from smoothcert.data.base import Dataset
+from smoothcert.data.guests import as_dataset, is_batch
 from smoothcert.echo import NUMBER, VOTES, References, beside, mixed
 from smoothcert.engine import Engine, device_named
 from smoothcert.errors import InputError, SettingError
 from smoothcert.estimators import Estimator, Judge, estimator_named, estimator_of
 from smoothcert.estimators.bounds import Bound, leads, random_answers
+from smoothcert.execution import executor_named
+from smoothcert.execution.counts import Count, Errand, Job, Mixed
+from smoothcert.execution.driver import Driver
 from smoothcert.identity import described, identity
 from smoothcert.maths import FloatArray, IntArray
 from smoothcert.memory.memory import Memory
+from smoothcert.memory.of_run import keeper_at
 from smoothcert.models.adapters import as_classifier
 from smoothcert.noise import Noise
 from smoothcert.plan import Plan, Voting
-from smoothcert.polling import Count, Errand, Job, Mixed, Pollster, default_block, make_fixed
+from smoothcert.polling import Pollster, default_block, make_fixed
 from smoothcert.probing import Probe, RandomProbe
 from smoothcert.radius import RadiusTarget, check_norm, proved_radius
 from smoothcert.records.record import Parameter
@@ -38,6 +47,7 @@ from smoothcert.sections import facts
 from smoothcert.seeds import Stage, draws_for
 from smoothcert.votes import Votes
 
+Kind = TypeVar("Kind")
 FIRST_INPUTS = 10  # as many selections are looked at before the budget of a batch is spent
 
 
@@ -61,6 +71,10 @@ class Batch:
     x: Tensor
     indices: Sequence[int]
     truths: Sequence[int | None] | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.indices) and not min(self.indices) >= 0:
+            raise InputError(f"the index {min(self.indices)} is below 0; indices key the noise: number inputs from 0")
 
 
 class Tuner(Plugin, ABC):
@@ -91,13 +105,21 @@ class FixedNoise(Tuner):
         return start
 
 
-class Smoother(nn.Module):
+class _Brief(type):
+    """A class that lists its own names: help shows what a smoothed classifier adds to the sixty methods of every module."""
+
+    def __dir__(cls) -> list[str]:
+        return sorted(vars(cls))
+
+
+class Smoother(nn.Module, metaclass=_Brief):
     """The classifier that answers what the base classifier most often answers under noise.
 
     estimator: sequential (stops when the radii, or the radius within its tolerance, are decided), fixed (all the votes),
     group_sequential, union, betting or randomized, with parameters ("sequential:rivals=runner_up" bounds the strongest rival
     too), or an Estimator. engine: how votes are cast, such as Engine(workers=1) for a callable that must not be called twice
-    at once. memory: keeps what was promised, for noise that is chosen per input; it then belongs to this classifier.
+    at once. tuner: a Tuner, or "ancer:steps=60". memory: keeps what was promised, for noise that is chosen per input; it then
+    belongs to this classifier; a path opens its file, or that of a run.
     identity: your own name for a classifier that cannot be known by its value; a new one is due whenever it changes.
 
     check: before its first vote on inputs of a shape the model is probed for being one fixed function of its row, and after
@@ -116,16 +138,16 @@ class Smoother(nn.Module):
         self,
         model: Callable[[Tensor], Any],
         noise: Noise,
-        norm: float = Voting.norm,
+        norm: float | str = Voting.norm,
         *,
         select: int = Voting.select,
         estimate: int = Voting.trials,
         alpha: float = Voting.alpha,
         estimator: str | Estimator = Voting.estimator,
-        radii: Sequence[float] = Voting.radii,
+        radii: float | Sequence[float] = Voting.radii,
         seed: int = Voting.seed,
-        tuner: Tuner | None = None,
-        memory: Memory | None = None,
+        tuner: Tuner | str | None = None,
+        memory: Memory | Path | str | None = None,
         engine: Engine | None = None,
         forward_draws: int = 16,
         identity: str | None = None,
@@ -133,38 +155,49 @@ class Smoother(nn.Module):
         own_randomness: bool = Voting.own_randomness,
     ) -> None:
         super().__init__()
-        check_norm(norm)
-        Voting(select=select, seed=seed)  # refuses what they may not be
+        norm = check_norm(norm)
+        asked = Voting(str(estimator_named(estimator)), estimate, alpha, radii, select=select, seed=seed)  # type: ignore[arg-type]
         if forward_draws < 1:
             raise SettingError(f"forward_draws={forward_draws} must be at least 1")
-        spec = str(estimator_named(estimator))
-        self.engine = engine = engine or Engine()
+        self.engine = engine = _of_type(engine or Engine(), Engine, 'sc.Engine(device="cuda")')
         # Without a block the first input decides; see suit.
-        self.plan = Plan(spec, estimate, alpha, tuple(sorted(radii)), engine.block or Plan.block)
+        self.plan = Plan(
+            asked.estimator, asked.trials, asked.alpha, tuple(sorted(asked.radii)), engine.block or Plan.block
+        )
         self.estimator = estimator_of(self.plan)
+        self.noise = noise = _of_type(noise, Noise, 'sc.Noise.isotropic("gaussian", sigma=0.25)')
         if self.estimator.bounds_rivals:
-            proved_radius(noise.law, norm, 1, Bound(0.9, alpha, 1, 0.05))  # refuses a law without such a theorem
-        self.model, self.noise, self.norm = as_classifier(model), noise, float(norm)
-        self.select, self.seed, self.tuner = select, seed, tuner or FixedNoise()
+            proved_radius(noise.law, norm, 1, Bound(0.9, asked.alpha, 1, 0.05))  # refuses a law without such a theorem
+        self.model, self.norm = as_classifier(model), norm
+        self.select, self.seed, self.tuner = asked.select, asked.seed, _tuner_named(tuner)
         self.device, self.forward_draws, self.given_identity = device_named(engine.device), forward_draws, identity
         self.to(self.device)
         self.runtime = runtime_named(engine.runtime)
+        self.runtime.check(self.device)
+        self.loaded = Loaded(self.runtime, self.model)
         self.pollster = Pollster(
             self.model,
             self.runtime,
-            self.runtime.load(self.model, self.device),
-            seed=seed,
+            self.loaded,
+            seed=asked.seed,
             block=self.plan.block,
             device=self.device,
             workers=engine.workers or (torch.get_num_threads() if self.device.type == "cpu" else 1),
-            shared_noise=engine.shared_noise,
         )
+        self.driver = Driver(self, executor_named(engine.executor), engine.shared_noise)
         self.check, self.own_randomness = check, own_randomness
         self.probes: dict[tuple[int, ...], Probe] = {}  # by the shape of one input
         self.references: References | None = None  # what certificates are compared with, of the data set they are of
-        self.memory = memory
-        if memory is not None:
-            memory.bind(norm=self.norm, owner=self.identity)
+        self.memory = Memory.open(keeper_at(memory)) if isinstance(memory, str | Path) else memory
+        if self.memory is not None:
+            self.memory.bind(norm=self.norm, owner=self.identity)
+
+    def __dir__(self) -> list[str]:
+        return [*object.__dir__(self), *self._modules]
+
+    def extra_repr(self) -> str:
+        """What its text says beside the model."""
+        return f"{self.noise!r}, norm={self.norm:g}, tuner={self.tuner}"
 
     def suit(self, shape: Sequence[int]) -> None:
         """Fit the block size to inputs of this shape, unless one was given: the memory of a call follows it."""
@@ -177,6 +210,7 @@ class Smoother(nn.Module):
         """All that the deployed classifier depends on, its inputs and the votes aside."""
         return {
             **facts(self.runtime),
+            **self.runtime.versions,
             "model": identity(self.model.model, self.given_identity),
             "law": described(self.noise.law),
             "scale": _parameter_fact(self.noise.scale),
@@ -193,7 +227,7 @@ class Smoother(nn.Module):
         """Take references from a data set: they tell a certificate of its inputs from one that any input would get."""
         self.suit(dataset.shape)
         make_fixed(self.model)
-        self.references = References.of(dataset, self.pollster, self.noise)
+        self.references = References.of(dataset, self.driver, self.noise)
 
     def forward(self, x: Tensor) -> Tensor:
         """Class probabilities averaged over ``forward_draws`` noisy copies, differentiable in x: (batch, classes).
@@ -229,19 +263,31 @@ class Smoother(nn.Module):
     def _vote(self, batch: Batch, votes: int | None) -> list[int | None]:
         """The model's answer per input, or None where the votes cannot tell."""
         looks = np.array([votes or self.select])
-        counts = self.pollster.run(self._count(item, Stage.PREDICT, looks) for item in self._prepared(batch))
+        counts = self.driver.run(self._count(item, Stage.PREDICT, looks) for item in self._prepared(batch))
         tables = [count.votes() for count in counts]
         return [int(table.leaders()[0]) if leads(table, self.plan.alpha)[0] else None for table in tables]
 
-    def certify(self, x: Tensor, first_index: int = 0) -> list[Certificate]:
+    def certify(self, x: Any, first_index: int = 0) -> list[Certificate]:
         """One Certificate per input, each wrong with probability at most alpha.
 
-        The input's index keys its noise: give separate calls separate ranges, or they share draws. A memory settles the
-        certificates in the order of the batch.
+        x is a batch, or any data that ``sc.as_dataset`` takes, such as a DataLoader. The input's index keys its noise: its
+        position in the batch or the data set, from ``first_index`` on. Give separate calls separate ranges, or they share
+        draws. A memory settles the certificates in the order of the inputs.
         """
-        polls = list(self.polls([Batch(x, range(first_index, first_index + len(x)))]))  # all, before any is settled
+        polls = list(self.polls(self._batches(x, first_index)))  # all, before any is settled
         found = ((self.conclude(poll), poll.noise.center_of(poll.x)) for poll in polls)
         return [c if self.memory is None else self.memory.settle(c, center=center) for c, center in found]
+
+    def _batches(self, x: Any, first_index: int) -> Iterator[Batch]:
+        """The inputs with their indices; those of a data set a few at a time, with their truths."""
+        if is_batch(x):
+            yield Batch(x, range(first_index, first_index + len(x)))
+            return
+        dataset = as_dataset(x)
+        for start in range(0, len(dataset), self.engine.rows):
+            chosen = range(start, min(start + self.engine.rows, len(dataset)))
+            inputs = torch.from_numpy(dataset.inputs(chosen))
+            yield Batch(inputs, [first_index + index for index in chosen], dataset.truths(chosen))
 
     def polls(self, batches: Iterable[Batch]) -> Iterator[Poll]:
         """The votes on each input, in order; new inputs are taken in while hard ones are still being decided.
@@ -253,7 +299,7 @@ class Smoother(nn.Module):
         own = self.tuner.reads_input and self.tuner.costly
         jobs = self._choosing(batches, asked) if own else self._chosen(batches, asked)
         early: list[_Item] = []
-        for count in self.pollster.run(jobs, self.pollster.workers if own else None):
+        for count in self.driver.run(jobs, self.driver.places if own else None):
             item = asked.pop(count.index)
             if own and len(early) < FIRST_INPUTS:
                 early.append(item)
@@ -261,26 +307,27 @@ class Smoother(nn.Module):
             yield self._poll(item)
         for probe in self.probes.values():
             probe.again()
+        self.loaded.confirm()
 
     def _choosing(self, batches: Iterable[Batch], asked: dict[int, _Item]) -> Iterator[Job]:
         """Each input, its noise still to be chosen."""
 
-        def choose(batch: Batch, start: Noise) -> Count:
-            (item,) = self._prepared(batch, start)
+        def chosen(tuning: Tuning, truth: int | None, noise: Noise, seconds: float) -> Count:
+            item = _Item(tuning.index, tuning.x, noise, truth, self._worth(own=True), seconds)
             asked[item.index] = item
             return self._selection(item)
 
         for batch in batches:
             x, truths = self.probe(batch), batch.truths or [None] * len(batch.x)
             for at, index in enumerate(batch.indices):
-                start = self.noise.row(at, tuple(x.shape[1:]), len(x))
-                yield Errand(partial(choose, Batch(x[at : at + 1], [index], [truths[at]]), start))
+                tuning = Tuning(index, x[at], self.noise.row(at, tuple(x.shape[1:]), len(x)))
+                yield Errand(tuning, partial(chosen, tuning, truths[at]))
 
     def _chosen(self, batches: Iterable[Batch], asked: dict[int, _Item]) -> Iterator[Job]:
         """Each input with its noise; the class of the first few is selected before the rest."""
         prepared = (item for batch in batches for item in self._prepared(batch))
         first = list(islice(prepared, FIRST_INPUTS))
-        early = self.pollster.run(self._count(item, Stage.SELECT, np.array([self.select])) for item in first)
+        early = self.driver.run(self._count(item, Stage.SELECT, np.array([self.select])) for item in first)
         for item, count in zip(first, early, strict=True):
             item.counts[Stage.SELECT] = count
         self._warn_of_guessing(first)
@@ -292,7 +339,7 @@ class Smoother(nn.Module):
     def _poll(self, item: _Item) -> Poll:
         """What was asked about one input, once all of it is counted."""
         ballot = Ballot(item.votes(Stage.SELECT), item.votes(Stage.ESTIMATE))
-        seconds = (item.seconds + sum(count.seconds for count in item.counts.values())) / self.pollster.workers
+        seconds = (item.seconds + sum(count.seconds for count in item.counts.values())) / self.driver.places
         return Poll(item.index, item.x, item.noise, ballot, item.soundness, seconds, item.echo)
 
     def conclude(self, poll: Poll) -> Certificate:
@@ -322,9 +369,8 @@ class Smoother(nn.Module):
         stops: Callable[[Votes], bool] | None = None,
         then: Callable[[Count], Count | None] | None = None,
     ) -> Count:
-        place = item.noise.placer(item.x.to(self.device))
-        decided = stops or (lambda votes: False)
-        return Count(item.index, stage, place, item.noise, tuple(item.x.shape), looks, self.plan.block, decided, then)
+        scene, decided = Noisy(item.x.to(self.device), item.noise), stops or (lambda votes: False)
+        return Count(item.index, stage, scene, looks, self.plan.block, decided, then)
 
     def _selection(self, item: _Item) -> Count:
         """The count that chooses the class."""
@@ -346,22 +392,34 @@ class Smoother(nn.Module):
         if self.references is None or not bound.lower > bound.rival:
             return None
         others = beside(self.references, item.x.to(self.device), item.noise, item.index, item.leader, tuning=False)
-        count = mixed(self.pollster, item.noise, others, item.index, NUMBER * VOTES)
+        count = mixed(item.noise, others, item.index, NUMBER * VOTES, self.plan.block)
         item.counts[Stage.ECHO] = count
         return count
 
-    def _prepared(self, batch: Batch, start: Noise | None = None) -> Iterator[_Item]:
-        """Each input with its index and its noise, chosen from the start or else the user's noise, after all checks."""
+    def _prepared(self, batch: Batch) -> Iterator[_Item]:
+        """Each input with its index and its noise, chosen from the user's noise, after all checks."""
         x = self.probe(batch)
         began = perf_counter()
-        noise = self.tuner.choose(self, x, start or self.noise, batch.indices)
+        noise = self.tuner.choose(self, x, self.noise, batch.indices)
         each = (perf_counter() - began) / max(len(x), 1)
-        own = self.tuner.reads_input or noise.per_input(x.ndim - 1)
-        worth = Soundness.FROZEN if own else Soundness.GLOBAL
-        soundness = worth if self.check else weakest([worth, Soundness.ESTIMATE])
+        soundness = self._worth(own=self.tuner.reads_input or noise.per_input(x.ndim - 1))
         for position, index in enumerate(batch.indices):
             truth = None if batch.truths is None else batch.truths[position]
             yield _Item(index, x[position], noise.row(position, tuple(x.shape[1:]), len(x)), truth, soundness, each)
+
+    def _worth(self, *, own: bool) -> Soundness:
+        """The label of certificates under noise of the input's own, or under the same for all."""
+        worth = Soundness.FROZEN if own else Soundness.GLOBAL
+        return worth if self.check else weakest([worth, Soundness.ESTIMATE])
+
+    def cast(self, ask: Ask) -> list[IntArray]:
+        """The tally of each block that is asked for."""
+        return self.pollster.cast(ask)
+
+    def tune(self, tuning: Tuning) -> Noise:
+        """The noise that the tuner chooses for one input."""
+        noise = self.tuner.choose(self, tuning.x[None], tuning.start, [tuning.index])
+        return noise.row(0, tuple(tuning.x.shape), 1)
 
     def probe(self, batch: Batch) -> Tensor:
         """The inputs, checked; a model that is no fixed function of its row is refused, once per shape of input."""
@@ -371,7 +429,9 @@ class Smoother(nn.Module):
         make_fixed(self.model)
         if self.check and len(x) and shape not in self.probes:
             kind = RandomProbe if self.own_randomness else Probe
-            probe = kind(self.pollster, x[0], self.noise.row(0, shape, len(x)), batch.indices[0])
+            probe = kind(
+                self.pollster, x[0], self.noise.row(0, shape, len(x)), batch.indices[0], shared=self.driver.shared_noise
+            )
             probe.begin()
             self.probes[shape] = probe
         return x
@@ -414,6 +474,22 @@ class _Item:
         """The share of the votes on references that are for the class; None if there were none."""
         count = self.counts.get(Stage.ECHO)
         return count.share(self.leader) if isinstance(count, Mixed) else None
+
+
+def _of_type(value: Any, kind: type[Kind], example: str) -> Kind:
+    """The value, if it is of this type."""
+    if not isinstance(value, kind):
+        raise SettingError(f"{value!r} is no {kind.__name__}; give one, such as {example}")
+    return value
+
+
+def _tuner_named(tuner: Tuner | str | None) -> Tuner:
+    """The tuner; a text names it as on the command line."""
+    if tuner is None or isinstance(tuner, Tuner):
+        return tuner or FixedNoise()
+    # The tuners are built on this file, so they are imported only when one is asked for.
+    named: Tuner = import_module("smoothcert.tuners").tuner_named(tuner)
+    return named
 
 
 def _parameter_fact(value: Tensor) -> Parameter:

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from smoothcert.attacks.check import Effort
 from smoothcert.attacks.over_run import attack_run
 from smoothcert.cli import app
-from smoothcert.cli.build import certified_with
 from smoothcert.cli.flags import Given
+from smoothcert.cli.of_run import certified_with
 from smoothcert.errors import SmoothcertError
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
 from smoothcert.store import RESULTS
@@ -150,5 +150,5 @@ def test_what_cannot_be_attacked_is_explained(run: Path, tmp_path: Path) -> None
         attack(str(run), *QUICK)
     with sqlite3.connect(run / RESULTS) as db:
         db.execute("DELETE FROM facts WHERE name = 'notes'")
-    with pytest.raises(SmoothcertError, match="does not say how it was certified"):
+    with pytest.raises(SmoothcertError, match="was made in Python.*give --model"):
         attack(str(run), *QUICK)

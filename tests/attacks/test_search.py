@@ -1,6 +1,7 @@
 """The searches: gradients against finite differences, every attack legal on every region, and able to find something."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,9 +18,15 @@ from smoothcert.attacks.victim import Victim
 from smoothcert.attacks.wasserstein import moved
 from smoothcert.testing.leaks import SmoothShift
 from smoothcert.testing.problems import HalfSpace
+from smoothcert.training.ucan import UcanSettings
 from smoothcert.tuners.generators import Design, Generator
 
 SHAPE = (1, 6, 6)
+
+
+def design(kind: str, shape: tuple[int, ...] = SHAPE, **options: Any) -> Design:
+    """A generator's design, as training makes it."""
+    return UcanSettings(generator=kind, **options).design(shape)
 
 
 def network(shape: tuple[int, ...] = SHAPE) -> nn.Module:
@@ -69,7 +76,7 @@ def test_gradients_agree_with_finite_differences(tuner: sc.Tuner | None) -> None
 def test_gradients_flow_through_a_learned_generator(grid: float | None, shift: bool) -> None:
     """Against finite differences of the same draws, which are rounded on the grid: there the slope is of the sum before."""
     torch.manual_seed(1)
-    generator = Generator(Design("per_input", SHAPE, shift=shift, width=4))
+    generator = Generator(design("per_input", shift=shift, width=4))
     for parameter in generator.parameters():
         parameter.data.mul_(3.0)  # so that the noise depends on the input
     smooth, rounded = (

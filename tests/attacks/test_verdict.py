@@ -80,14 +80,14 @@ def test_alpha_is_shared_among_the_attempts(monkeypatch: pytest.MonkeyPatch) -> 
         spent.append(alpha)
         return judge(victim, name, offset, votes=votes, alpha=alpha)
 
-    def counted(self, count, number):
-        if count.stage is Stage.VERDICT:
-            keys.append((count.index, number))
-        return vote(self, count, number)
+    def counted(self, ask):
+        if ask.stage is Stage.VERDICT:
+            keys.append((ask.index, ask.first))
+        return cast(self, ask)
 
-    vote = Pollster.vote
+    cast = Pollster.cast
     monkeypatch.setattr("smoothcert.attacks.check.judge", recorded)
-    monkeypatch.setattr(Pollster, "vote", counted)
+    monkeypatch.setattr(Pollster, "cast", counted)
     smoother = sc.Smoother(HalfSpace(torch.ones(1)), sc.Noise("gaussian", 1.0), estimator="fixed", estimate=1_000)
     x = torch.tensor([[0.5], [0.7]])
     found = attack(smoother.certify(x), smoother, x, times=3.0, budget=200, votes=1_000, alpha=0.01)

@@ -20,6 +20,7 @@ from smoothcert.attacks import ATTACKS
 from smoothcert.certificates import Soundness
 from smoothcert.data import DATASETS
 from smoothcert.estimators import ESTIMATORS
+from smoothcert.execution import EXECUTORS
 from smoothcert.laws import LAWS
 from smoothcert.models import MODELS, read_metadata, small_cnn
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
@@ -448,6 +449,7 @@ def test_the_lists_hold_every_name(cli: Cli) -> None:
         "stores": STORES,
         "data": DATASETS,
         "runtimes": RUNTIMES,
+        "executors": EXECUTORS,
         "estimators": ESTIMATORS,
     }
     for kind, names in lists.items():

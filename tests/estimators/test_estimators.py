@@ -9,11 +9,12 @@ import torch
 from torch import nn
 
 import smoothcert as sc
+from smoothcert.asks import Ask
 from smoothcert.errors import SettingError
 from smoothcert.estimators import Judge, Plan, estimator_of
 from smoothcert.laws import law_named
 from smoothcert.maths.intervals import lower_bound
-from smoothcert.polling import Count, Pollster
+from smoothcert.polling import Pollster
 from smoothcert.radius import RadiusTarget, probability_for, proved_radius
 from smoothcert.votes import Votes
 
@@ -216,9 +217,9 @@ class TestEngine:
         """160 inputs in waves of up to 64, 6 blocks each: about 24 draws, and 960 if each input made its own."""
         drawn, fresh = [], Pollster._fresh
 
-        def counted(self: Pollster, count: Count, number: int, index: int) -> torch.Tensor:
+        def counted(self: Pollster, ask: Ask, number: int, noise: sc.Noise) -> torch.Tensor:
             drawn.append(number)
-            return fresh(self, count, number, index)
+            return fresh(self, ask, number, noise)
 
         def slow(batch: torch.Tensor) -> torch.Tensor:
             time.sleep(0.0005)  # as long as other inputs need to be taken in

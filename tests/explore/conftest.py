@@ -12,8 +12,8 @@ from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 from smoothcert.cli import app
-from smoothcert.cli.build import certified_with
 from smoothcert.cli.flags import Given
+from smoothcert.cli.of_run import certified_with
 from smoothcert.data.base import ArrayDataset
 from smoothcert.engine import Engine
 from smoothcert.explore.explorer import Explorer

@@ -7,13 +7,13 @@ import torch
 from torch import nn
 
 from smoothcert.errors import ModelError
-from smoothcert.models import MODELS, Architecture, Normalize, mlp, small_cnn, with_normalisation
+from smoothcert.models import MODELS, REGISTRY, Architecture, Normalize, mlp, networks, small_cnn, with_normalisation
 
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("shape", [(1, 8, 8), (3, 32, 32), (1, 28, 28)])
 def test_every_model_gives_one_logit_per_class(name: str, shape: tuple[int, ...]) -> None:
-    assert MODELS[name](shape, 7).eval()(torch.rand(2, *shape)).shape == (2, 7)
+    assert MODELS[name]().build(shape, 7).eval()(torch.rand(2, *shape)).shape == (2, 7)
 
 
 @pytest.mark.parametrize(
@@ -27,10 +27,38 @@ def test_every_model_gives_one_logit_per_class(name: str, shape: tuple[int, ...]
 def test_deep_models_have_their_published_size(
     name: str, shape: tuple[int, ...], classes: int, millions: float
 ) -> None:
-    model = MODELS[name](shape, classes)
+    model = MODELS[name]().build(shape, classes)
     assert round(sum(p.numel() for p in model.parameters()) / 1e6, 1) == millions
     layers = [p for n, p in model.named_parameters() if p.dim() in (2, 4) and "skip" not in n]
     assert len(layers) == {"resnet50": 50, "resnet110": 110, "wide_resnet40": 38}[name]  # 40 counts 3 shortcuts
+
+
+@pytest.mark.parametrize(
+    ("spec", "channels"),
+    [
+        ("mlp:width=7,depth=3", [7, 7, 7, 10]),
+        ("lenet:width=4", [4, 8, 128, 10]),
+        ("small_cnn:width=4", [4, 8, 16, 10]),
+        ("resnet110:blocks=1", [16, 16, 16, 32, 32, 64, 64, 10]),
+        ("wide_resnet40:width=1", [16, *[16] * 12, *[32] * 12, *[64] * 12, 10]),
+    ],
+)
+def test_sizes_are_parameters(spec: str, channels: list[int]) -> None:
+    network = REGISTRY.make(spec)
+    assert network.title == spec
+    parameters = network.build((3, 16, 16), 10).named_parameters()
+    assert [p.shape[0] for name, p in parameters if p.dim() in (2, 4) and "skip" not in name] == channels
+
+
+def test_a_built_in_name_has_the_sizes_it_always_had() -> None:
+    for name in MODELS:
+        network = REGISTRY.make(name)
+        function = getattr(networks, name, None)
+        if function is not None:
+            sizes = [
+                [p.shape for p in model.parameters()] for model in (network.build((3, 8, 8), 5), function((3, 8, 8), 5))
+            ]
+            assert sizes[0] == sizes[1], name
 
 
 def test_mlp_takes_flat_inputs() -> None:
@@ -55,7 +83,7 @@ def test_small_cnn_refuses_other_shapes(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_one_class_is_refused(name: str) -> None:
     with pytest.raises(ModelError, match="2 classes or more; got 1"):
-        MODELS[name]((1, 8, 8), 1)
+        MODELS[name]().build((1, 8, 8), 1)
 
 
 def test_mlp_refuses_an_empty_shape() -> None:

@@ -241,7 +241,7 @@ class TestGuards:
         def broken(name: str) -> ModuleType:
             raise problem(f"operator {name}::nms does not exist")
 
-        monkeypatch.setattr("smoothcert.models.extras.import_module", broken)
+        monkeypatch.setattr("smoothcert.extras.import_module", broken)
         with pytest.raises(
             MissingExtra, match=rf"{library}::nms does not exist.*pip install 'smoothcert\[{library}\]'"
         ):

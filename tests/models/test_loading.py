@@ -13,11 +13,20 @@ from torch import nn
 
 from smoothcert.errors import ModelError, UnknownName, WeightsError
 from smoothcert.models import ARCHITECTURE_KEY, Architecture, load_model, mlp, save_weights, small_cnn
+from smoothcert.models.loading import is_network
+from smoothcert.training import new_model
 
 SHAPE = (1, 8, 8)
 X = torch.rand(5, *SHAPE, generator=torch.Generator().manual_seed(0))
 CODE = """
+from dataclasses import dataclass
 from torch import nn
+from smoothcert.models import Network
+@dataclass(frozen=True)
+class Wide(Network):
+    width: int = 5
+    def build(self, shape, classes):
+        return nn.Sequential(nn.Flatten(), nn.Linear(64, self.width), nn.Linear(self.width, classes))
 number = 3
 def linear():
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
@@ -123,6 +132,29 @@ def test_a_file_never_names_code_to_run(code: Path) -> None:
     assert "broken_models" not in sys.modules
 
 
+@pytest.mark.parametrize("spec", ["my_models:Wide", "my_models:Wide:width=9"])
+def test_a_network_of_ones_own_has_sizes(spec: str, code: Path) -> None:
+    assert is_network(spec)
+    assert not is_network("my_models:linear")
+    source = new_model({"name": spec, "shape": SHAPE, "classes": 3}, seed=0)
+    assert source[1].out_features == (9 if "=" in spec else 5)  # type: ignore[index]
+    path = code / "model.safetensors"
+    save_weights(path, source, {ARCHITECTURE_KEY: Architecture(spec, SHAPE, 3).to_json()})
+    assert torch.equal(load_model(spec, weights=path, shape=SHAPE, classes=3)(X), source(X))
+    with pytest.raises(ModelError, match="not built in"):
+        load_model(path, shape=SHAPE)
+    with pytest.raises(ModelError, match="random weights certify nothing"):
+        load_model(spec, shape=SHAPE, classes=3)
+
+
+def test_sizes_are_recorded_with_the_weights(tmp_path: Path) -> None:
+    source, path = trained(tmp_path, Architecture("mlp:width=7", SHAPE, 3))
+    assert torch.equal(load_model(path, shape=SHAPE)(X), source(X))
+    assert torch.equal(load_model("mlp:depth=2,width=7", weights=path, shape=SHAPE)(X), source(X))
+    with pytest.raises(ModelError, match="name mlp:width=7, and mlp was asked"):
+        load_model("mlp", weights=path, shape=SHAPE)
+
+
 def test_safetensors_without_architecture(tmp_path: Path) -> None:
     save_weights(tmp_path / "w.safetensors", mlp(SHAPE, 3), {})
     with pytest.raises(ModelError, match="does not record its architecture"):
@@ -182,7 +214,7 @@ def test_factory_in_this_folder(code: Path) -> None:
     [
         ("absent_models:f", "no module 'absent_models'.*start from the folder"),
         ("absent_models.sub:f", "no module 'absent_models'"),
-        ("my_models:absent", "has no 'absent'; callables there: linear, function"),
+        ("my_models:absent", "has no 'absent'; callables there: Wide, linear, function"),
         ("my_models:number", "'number' is a int"),
         ("my_models:broken", "the factory raised KeyError: 'weights'"),
         ("my_models:nothing", "returned a int; allowed: a callable"),

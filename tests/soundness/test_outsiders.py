@@ -448,7 +448,7 @@ class TestHonestNetworks:
         torch.manual_seed(seed)
         x = torch.rand(2, *shape)
         engine = Engine(block, workers=1, runtime=runtime)
-        smoothed = Smoother(MODELS[name](shape, 10).eval(), Noise("gaussian", 0.5), seed=seed, engine=engine)
+        smoothed = Smoother(MODELS[name]().build(shape, 10).eval(), Noise("gaussian", 0.5), seed=seed, engine=engine)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             smoothed.predict(x, votes=1)

@@ -489,6 +489,7 @@ def build():
 """
 
 
+@pytest.mark.slow
 def test_the_command_line_keeps_a_run_on_a_server_and_tells_nobody_the_password(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,9 +11,11 @@ import pytest
 
 from smoothcert.attacks import attack_named
 from smoothcert.estimators import estimator_named
+from smoothcert.runtimes import runtime_named
 from smoothcert.testing.attacks import AttackSuite
 from smoothcert.testing.estimators import EstimatorSuite
 from smoothcert.testing.recipes import RecipeSuite
+from smoothcert.testing.runtimes import RuntimeSuite
 from smoothcert.testing.suite import Suite
 from smoothcert.testing.tuners import TunerSuite
 from smoothcert.training import recipe_named
@@ -25,6 +27,7 @@ KINDS = {
     "myestimators:Hoeffding": (estimator_named, EstimatorSuite()),
     "myrecipes:Smoothed:softening=0.2": (recipe_named, RecipeSuite()),
     "myattacks:Blinks:tries=4": (attack_named, AttackSuite()),
+    "myruntimes:Exported": (runtime_named, RuntimeSuite()),
 }
 
 

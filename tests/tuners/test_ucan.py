@@ -23,6 +23,7 @@ from smoothcert.regions import Region
 from smoothcert.run import certify_all
 from smoothcert.smoother import Smoother
 from smoothcert.testing.problems import HalfSpace
+from smoothcert.training.ucan import UcanSettings
 from smoothcert.tuners import DatasetWise, Pattern, PerInput, Tuner
 from smoothcert.tuners.generators import Design, Generator
 from smoothcert.tuners.maps import Maps
@@ -34,6 +35,11 @@ BASE = Noise("gaussian", 0.5)
 LOW = 9  # a coordinate with little noise
 
 
+def design(kind: str, shape: tuple[int, ...] = SHAPE, **options: Any) -> Design:
+    """A generator's design, as training makes it."""
+    return UcanSettings(generator=kind, **options).design(shape)
+
+
 def images(count: int, seed: int = 0) -> Tensor:
     return torch.rand(count, *SHAPE, generator=torch.Generator().manual_seed(seed))
 
@@ -41,7 +47,7 @@ def images(count: int, seed: int = 0) -> Tensor:
 def fresh(kind: str, seed: int = 0, **options: object) -> Generator:
     """A generator with weights far from their first ones."""
     torch.manual_seed(seed)
-    generator = Generator(Design(kind, SHAPE, **options))
+    generator = Generator(design(kind, **options))
     for weight in generator.parameters():
         nn.init.normal_(weight, std=0.5)
     return generator
@@ -142,14 +148,16 @@ class TestGenerator:
     def test_it_starts_near_the_noise_it_was_given(self, kind: str) -> None:
         torch.manual_seed(0)
         with torch.no_grad():
-            factors, _ = Generator(Design(kind, SHAPE))(images(5), torch.tensor(0.5))
+            factors, _ = Generator(design(kind))(images(5), torch.tensor(0.5))
         assert float((factors - 1).abs().max()) < 0.2
 
     def test_the_published_sizes(self) -> None:
         """Dataset-wise 1-128-256-512-1024-d; certification-wise c→16, five convolutions of growth 16, 16→c."""
-        linear = [m for m in Generator(Design("dataset", (1, 28, 28))).modules() if isinstance(m, nn.Linear)]
+        linear = [m for m in Generator(design("dataset", shape=(1, 28, 28))).modules() if isinstance(m, nn.Linear)]
         assert [layer.out_features for layer in linear] == [128, 256, 512, 1024, 784]
-        convolutions = [m for m in Generator(Design("per_input", (3, 32, 32))).modules() if isinstance(m, nn.Conv2d)]
+        convolutions = [
+            m for m in Generator(design("per_input", shape=(3, 32, 32))).modules() if isinstance(m, nn.Conv2d)
+        ]
         found = [(layer.in_channels, layer.out_channels, layer.kernel_size) for layer in convolutions]
         assert found == [
             (before, after, (3, 3)) for before, after in zip((3, 16, 32, 48, 64, 80, 16), (*[16] * 6, 3), strict=True)
@@ -181,7 +189,9 @@ class TestGenerator:
     )
     def test_designs_that_cannot_be(self, options: dict[str, object], words: str) -> None:
         with pytest.raises(SettingError, match=words):
-            Design(**{"kind": "dataset", "shape": SHAPE} | options)  # type: ignore[arg-type]
+            Design(
+                **{"kind": "dataset", "shape": SHAPE, "least": 0.1, "most": 3.0, "shift": False, "width": 16} | options
+            )  # type: ignore[arg-type]
 
 
 class TestFiles:
@@ -386,7 +396,7 @@ class TestSoundness:
                 sign = (x.mean(dim=(1, 2, 3), keepdim=True) - 0.5).sign()
                 return torch.ones_like(x), 5 * sign * torch.ones_like(x)
 
-        tuner = PerInput(Leak(Design("per_input", SHAPE)))
+        tuner = PerInput(Leak(design("per_input")))
         classifier: Callable[[Tensor], Tensor] = lambda z: linear(z - 2 / 72)  # the plane is at mean 0.5  # noqa: E731
         smoother = Smoother(classifier, Noise("gaussian", 1.0), estimate=2_000, tuner=tuner)
         above, below = torch.full((1, *SHAPE), 0.501), torch.full((1, *SHAPE), 0.499)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,12 +18,18 @@ from smoothcert.data import load
 from smoothcert.models import ARCHITECTURE_KEY, Architecture, load_model, read_metadata, save_weights
 from smoothcert.noise import Noise
 from smoothcert.store import open_run
+from smoothcert.training.ucan import UcanSettings
 from smoothcert.tuners.generators import Design, Generator
 from smoothcert.tuners.ucan import save_generator
 
 SHAPE = (1, 28, 28)
 QUICK = ("--data", "digits", "--sigma", "0.5", "--limit", "3", "-n", "200", "--block", "50", "--select", "20")
 pytestmark = pytest.mark.filterwarnings("ignore:the network seems to answer at random")
+
+
+def design(kind: str, shape: tuple[int, ...] = SHAPE, **options: Any) -> Design:
+    """A generator's design, as training makes it."""
+    return UcanSettings(generator=kind, **options).design(shape)
 
 
 @pytest.fixture
@@ -36,7 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         save_weights(
             tmp_path / kind / "model.safetensors", architecture.build(), {ARCHITECTURE_KEY: architecture.to_json()}
         )
-        generator = Generator(Design(kind, SHAPE, width=2))
+        generator = Generator(design(kind, width=2))
         save_generator(tmp_path / kind / "generator.safetensors", generator, Noise("gaussian", 0.5), {})
     save_weights(tmp_path / "model.safetensors", architecture.build(), {ARCHITECTURE_KEY: architecture.to_json()})
     np.save(tmp_path / "own.npy", np.linspace(0.5, 1.5, 28 * 28).reshape(28, 28))
@@ -119,7 +126,7 @@ def test_certify_says_what_is_wrong(
 def test_predict_under_shaped_noise(folder: Path, asked: str) -> None:
     """Factors of almost nothing leave the network's own answers; under sigma 50 they would drown."""
     np.save(folder / "still.npy", np.full((28, 28), 1e-9))
-    still = Generator(Design("per_input", SHAPE, least=1e-9, most=2e-9, width=2))
+    still = Generator(design("per_input", least=1e-9, most=2e-9, width=2))
     save_generator(folder / "still.safetensors", still, Noise("gaussian", 50.0), {})
     chosen = ["--model", "model.safetensors", "--data", "digits", "--sigma", "50", "--grid", "none", "--limit", "20"]
     done = CliRunner().invoke(app, ["predict", *chosen, "--json", "--method", asked], catch_exceptions=False)
@@ -134,7 +141,7 @@ def test_predict_under_shaped_noise(folder: Path, asked: str) -> None:
 def test_a_generator_of_another_epoch_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    generator = Generator(Design("dataset", SHAPE, width=2))
+    generator = Generator(design("dataset", width=2))
     save_generator(Path("dataset/generator.safetensors"), generator, Noise("gaussian", 0.5), {"smoothcert.epoch": "3"})
     given = ("certify", "--model", "dataset/model.safetensors", *QUICK, "--method", "dataset")
     refused = command(monkeypatch, capfd, *given, "--out", "run", status=2)
@@ -163,7 +170,7 @@ def test_train_with_a_pattern_a_generator_and_its_file(
     assert "give one of them" in refused
     command(monkeypatch, capfd, *train, "--out", "mlp")
     command(monkeypatch, capfd, *train, "--out", "mlp")  # a folder of that name is no reason to refuse the network
-    for file in ("net.onnx", "joint/model.safetensors", "my.module:network"):
+    for file in ("net.onnx", "joint/model.safetensors", "torch.nn:ReLU"):
         refused = command(monkeypatch, capfd, *train, "--model", file, "--out", "x", status=2)
         assert "train builds the network itself" in refused
     assert not Path("x").exists()

@@ -126,7 +126,7 @@ def check(
         alpha=effort.alpha,
         attempts=tuple(attempt for attempt, _ in tried),
         offset=_worst(tried)[1].reshape(victim.shape),
-        shared_noise=smoother.pollster.shared_noise,
+        shared_noise=smoother.driver.shared_noise,
     )
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 import zlib
-from dataclasses import replace
 
 import numpy as np
 import torch
 
+from smoothcert.asks import Noisy
 from smoothcert.attacks.victim import Victim
 from smoothcert.errors import InputError
+from smoothcert.execution.counts import Count
 from smoothcert.maths import FloatArray, IntArray
 from smoothcert.maths.intervals import lower_bound
 from smoothcert.maths.sequential import late_spending, looks
 from smoothcert.noise import Noise
-from smoothcert.polling import Count
 from smoothcert.records.findings import Attempt
 from smoothcert.seeds import Stage
 from smoothcert.votes import Votes
@@ -89,10 +89,8 @@ def _count(
         ours, theirs = (_won(votes, each) for each in (victim.label, rival))
         return declared(ours, theirs, times, alpha) or broken(int(theirs[-1]), int(ours[-1]), HOPELESS)
 
-    place = noise.placer(point.to(smoother.device))
-    count = Count(key, stage, place, noise, victim.shape, times, smoother.plan.block, settled)
-    pollster = replace(smoother.pollster, shared_noise=False)
-    return next(pollster.run([count]))
+    scene = Noisy(point.to(smoother.device), noise)
+    return next(smoother.driver.run([Count(key, stage, scene, times, smoother.plan.block, settled)], own_noise=True))
 
 
 def _won(votes: Votes, label: int) -> IntArray:

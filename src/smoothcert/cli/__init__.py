@@ -29,7 +29,7 @@ from smoothcert.cli import (
     search,
     train,
 )
-from smoothcert.cli.console import errors
+from smoothcert.cli.console import errors, print_anywhere
 from smoothcert.cli.options import SettingsCommand
 from smoothcert.errors import SmoothcertError
 
@@ -86,6 +86,7 @@ def _options(
 
 def main() -> None:
     """Run the command; a mistake becomes one clear message and exit status 2."""
+    print_anywhere()
     warnings.showwarning = lambda message, *_: errors.print(Text.assemble(("note: ", "yellow"), str(message)))
     try:
         app()

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from smoothcert.cli import options as o
-from smoothcert.cli.build import certified_with
 from smoothcert.cli.console import errors, output, progress_bar
 from smoothcert.cli.flags import Given, takes
+from smoothcert.cli.of_run import certified_with
 from smoothcert.config import Settings
 from smoothcert.errors import SettingError
 from smoothcert.files import write_atomically
@@ -60,14 +60,9 @@ def command(
 
     effort = Effort(tuple(attack) if attack else None, budget, votes, alpha)
     smoother, dataset = certified_with(run, given)
-    with progress_bar() as bar:
-        task = bar.add_task("attack", total=None, rate="")
-
-        def show(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
+    with progress_bar("attack") as tell:
         findings = attack_run(
-            smoother, dataset, run, effort, multiples=multiples, limit=limit, memory=memory, progress=show
+            smoother, dataset, run, effort, multiples=multiples, limit=limit, memory=memory, progress=tell
         )
     rows = attack_summary(findings)
     if json:

@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smoothcert.cli.console import progress_bar
-from smoothcert.cli.flags import Given
 from smoothcert.config import DataSettings, NoiseSettings, Settings
-from smoothcert.errors import ModelError, RunError, SettingError
-from smoothcert.sections import from_toml
+from smoothcert.errors import ModelError, SettingError
 
 if TYPE_CHECKING:
     from smoothcert.data.base import Dataset
@@ -17,53 +15,14 @@ if TYPE_CHECKING:
     from smoothcert.memory.memory import Memory
     from smoothcert.noise import Noise
     from smoothcert.smoother import Smoother
-    from smoothcert.store import Place
-
-
-def certified_with(run: Place, given: Given) -> tuple[Smoother, Dataset]:
-    """The classifier and the data of a run, from its own settings or from where its files have moved."""
-    settings = settings_of(run, given)
-    dataset = dataset_of(settings.data)
-    return smoother_of(settings, dataset), dataset
-
-
-def settings_of(run: Place, given: Given) -> Settings:
-    """The settings that a run was certified with, and what was said otherwise."""
-    return given.over(Settings, from_toml(_kept_by(run)))
-
-
-def _kept_by(run: Place) -> str:
-    """The settings that a run was certified with."""
-    from smoothcert.store import open_run
-
-    with open_run(run) as store:
-        facts = store.facts()
-    text: str | None = facts.get("notes", {}).get("settings")
-    if "imported_from" in facts.get("configuration", {}):
-        raise RunError(
-            f"{run} was imported from a log, which holds neither model nor noise, so there is nothing to ask; "
-            "give a run of smoothcert certify (smoothcert report shows imported ones)"
-        )
-    if text is None:
-        raise RunError(
-            f"{run} does not say how it was certified (it was not made by smoothcert certify), so its model is unknown; "
-            "attack it from Python: smoothcert.attack(certificates, smoother, x); explore it from Python: "
-            "smoothcert.explore.explorer.Explorer(smoother, dataset, run)"
-        )
-    return text
 
 
 def dataset_of(settings: DataSettings, split: str = "test") -> Dataset:
     """The data set, downloaded if it is missing; this split of it, if none was named."""
     from smoothcert import data
 
-    with progress_bar() as bar:
-        task = bar.add_task("download", total=None, visible=False, rate="bytes")
-
-        def show(done: int, total: int | None) -> None:
-            bar.update(task, completed=done, total=total, visible=True)
-
-        return data.load(settings.source, split=split, download=True, progress=show)
+    with progress_bar("data") as tell:
+        return data.load(settings.source, split=split, download=True, progress=tell)
 
 
 def indices_of(settings: DataSettings, dataset: Dataset) -> list[int]:
@@ -75,14 +34,29 @@ def indices_of(settings: DataSettings, dataset: Dataset) -> list[int]:
     return asked if settings.shard is None else shard_of(asked, settings.shard)
 
 
-def noise_of(settings: NoiseSettings, dataset: Dataset) -> Noise:
-    """The noise: by sigma, or by scale; on the data set's grid unless another is named."""
-    from smoothcert.noise import Noise
+def check_told(settings: Settings) -> None:
+    """Refuse settings that name no model or no noise; asked before anything that takes time."""
+    noise_is_told(settings.noise)
+    if settings.model.source is None:
+        raise ModelError(
+            "no model was given; give --model: a .safetensors file, a built-in name with --weights, a .pt2 file, "
+            "or package.module:factory"
+        )
 
+
+def noise_is_told(settings: NoiseSettings) -> None:
+    """Refuse settings that do not say how large the noise is."""
     if (settings.sigma is None) == (settings.scale is None):
         raise SettingError(
             "give --sigma (a standard deviation) or --scale (the law's own), one of them; for example --sigma 0.25"
         )
+
+
+def noise_of(settings: NoiseSettings, dataset: Dataset) -> Noise:
+    """The noise: by sigma, or by scale; on the data set's grid unless another is named."""
+    from smoothcert.noise import Noise
+
+    noise_is_told(settings)
     grid = {"auto": dataset.grid, "none": None}[settings.grid] if isinstance(settings.grid, str) else settings.grid
     loc = _array(settings.loc, "loc")
     if settings.sigma is None:
@@ -99,15 +73,12 @@ def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = No
     from smoothcert.smoother import Smoother
     from smoothcert.tuners import tuner_named
 
+    check_told(settings)
     noise, votes = noise_of(settings.noise, dataset), settings.votes
     tuner = tuner_named(method_of(votes.method, settings.model.source))
     device_named(settings.engine.device)
     source = settings.model
-    if source.source is None:
-        raise ModelError(
-            "no model was given; give --model: a .safetensors file, a built-in name with --weights, a .pt2 file, "
-            "or package.module:factory"
-        )
+    assert source.source is not None
     model = load_model(
         source.source,
         weights=source.weights,

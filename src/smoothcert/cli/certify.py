@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from smoothcert.cli.build import dataset_of, indices_of, smoother_of
+from smoothcert.cli.build import check_told, dataset_of, indices_of, smoother_of
 from smoothcert.cli.console import errors, progress_bar
 from smoothcert.cli.flags import Given, takes
+from smoothcert.cli.of_run import where_it_began
 from smoothcert.cli.options import command_line
 from smoothcert.config import Settings
 from smoothcert.errors import without_passwords
@@ -55,21 +56,21 @@ def _on_server(url: str, name: str) -> str:
 
 def certify_run(settings: Settings, out: Path | str, *, note: str, title: str = "certify") -> int:
     """Run the settings into a store with a progress bar; how many inputs it now holds."""
+    check_told(settings)
     dataset = dataset_of(settings.data)
     indices = indices_of(settings.data, dataset)
     smoother = smoother_of(settings, dataset)
     from smoothcert.run import Progress, certify_all
 
     began = time.perf_counter()
-    with progress_bar() as bar:
-        task = bar.add_task(title, total=len(indices), rate="")
+    with progress_bar(title, len(indices)) as tell:
 
         def show(progress: Progress) -> None:
             rate = progress.votes / (time.perf_counter() - began)
-            bar.update(task, completed=progress.done, rate=f"{rate:,.0f} votes/s")
+            tell(progress.done, words=f"{rate:,.0f} votes/s")
 
         text = write(settings)
-        notes = {"command": note, "settings": text}
+        notes = {"command": note, "settings": text, **where_it_began(out)}
         memory = out if settings.votes.memory == IN_RUN else settings.votes.memory
         try:
             certify_all(

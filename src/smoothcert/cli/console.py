@@ -2,37 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import codecs
+import sys
+from contextlib import AbstractContextManager
+from io import TextIOWrapper
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+
+from smoothcert.progress import Tell, progress_of
 
 output = Console(soft_wrap=False)
 # No markup: messages hold brackets that mean themselves, such as smoothcert[parquet].
 errors = Console(stderr=True, soft_wrap=True, markup=False, highlight=False)
+# What stands for a character that a terminal of few characters does not have.
+PLAIN = {
+    **{"≥": ">=", "≤": "<=", "⊇": "contains", "∞": "inf", "σ": "sigma", "α": "alpha", "β": "beta", "δ": "delta"},
+    **{
+        "Φ": "Phi",
+        "⁻": "-",
+        "¹": "1",
+        "²": "2",
+        "−": "-",
+        "–": "-",
+        "—": "-",
+        "…": "...",
+        "×": "x",
+        "·": "*",
+        "→": "->",
+    },
+    **{"‖": "|", "’": "'", "√": "sqrt", "⊆": "within", "∈": "in", "é": "e", "π": "pi", "ℓ": "l", "₂": "2", "₁": "1"},
+}
 
 
-@contextmanager
-def progress_bar() -> Iterator[Progress]:
-    """A bar with count, a field ``rate`` in words, and the time left; nothing at all when not on a terminal."""
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=errors, disable=not errors.is_terminal, transient=True) as bar:
-        yield bar
+def progress_bar(title: str, total: float | None = None) -> AbstractContextManager[Tell]:
+    """How far a command is, between its other messages on standard error."""
+    return progress_of(title, total, errors)
+
+
+def print_anywhere() -> None:
+    """Let every character be printed: where an encoding lacks one, something plainer stands for it."""
+    codecs.register_error("smoothcert", _plainer)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="smoothcert")
+
+
+def _plainer(problem: UnicodeError) -> tuple[str | bytes, int]:
+    """What stands for the characters that cannot be encoded, and where to go on."""
+    if not isinstance(problem, UnicodeEncodeError):
+        raise problem
+    unknown = problem.object[problem.start : problem.end]
+    return "".join(PLAIN.get(letter, "?") for letter in unknown), problem.end

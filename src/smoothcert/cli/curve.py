@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as jsonlib
 import math
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -68,9 +69,9 @@ def command(
     )
     if out.exists() and not out.is_dir():
         raise SettingError(f"--out {out} is a file; give a folder for curve.csv and curve.png")
-    with progress_bar() as bar:
-        task = bar.add_task("radii", total=len(request.laws) * len(request.norms) * len(request.chances), rate="")
-        found = curves(request, estimate=estimate, seed=seed, advance=lambda: bar.advance(task))
+    done = count(1)
+    with progress_bar("radii", len(request.laws) * len(request.norms) * len(request.chances)) as tell:
+        found = curves(request, estimate=estimate, seed=seed, advance=lambda: tell(next(done)))
     content = {"curve.csv": to_csv(found), "curve.png": draw(found)}
     try:
         out.mkdir(parents=True, exist_ok=True)

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from smoothcert.cli import options as o
-from smoothcert.cli.build import certified_with
 from smoothcert.cli.console import errors
 from smoothcert.cli.flags import Given, takes
+from smoothcert.cli.of_run import certified_with
 from smoothcert.config import Settings
 
 NAME = "explore"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as jsonlib
-from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -25,8 +24,9 @@ KINDS = {
     "estimators": ("smoothcert.estimators:REGISTRY", "--estimator"),
     "stores": ("smoothcert.store:REGISTRY", "--out"),
     "attacks": ("smoothcert.attacks:REGISTRY", "attack --attack"),
-    "models": ("smoothcert.models:MODELS", "--model"),
+    "models": ("smoothcert.models:REGISTRY", "--model"),
     "runtimes": ("smoothcert.runtimes:REGISTRY", "--runtime"),
+    "executors": ("smoothcert.execution:REGISTRY", "--set engine.executor="),
     "data": ("smoothcert.data:REGISTRY", "--data"),
 }
 SHAPE, CLASSES = (3, 32, 32), 10  # of the inputs for which the weights of a network are counted
@@ -42,11 +42,11 @@ def command(
     """
     place, option = look_up("list", kind, KINDS)
     module, _, name = place.partition(":")
-    found: Registry[Any] | Mapping[str, Callable[..., Any]] = getattr(import_module(module), name)
-    if isinstance(found, Registry):
-        rows = [_member(name, found.find(name)) for name in found.names]
-    else:
-        rows = [_network(name, each) for name, each in found.items()]
+    found: Registry[Any] = getattr(import_module(module), name)
+    rows = [_member(name, found.find(name)) for name in found.names]
+    if kind == "models":
+        for row in rows:
+            row["summary"] += _size(found.make(row["name"]))
     if json:
         print(jsonlib.dumps(rows))
         return
@@ -55,7 +55,7 @@ def command(
         told = [f"{p['name']}={p['default']}: {p['help']}" for p in row["parameters"]]
         table.add_row(row["name"], "\n".join(told) or "–", row["summary"])
     output.print(table)
-    print(f"Use: {option} NAME" + (", NAME:parameter=value,…, or package.module:Name" * isinstance(found, Registry)))
+    print(f"Use: {option} NAME, NAME:parameter=value,…, or package.module:Name")
 
 
 def _member(name: str, kind: type) -> dict[str, Any]:
@@ -68,14 +68,13 @@ def _member(name: str, kind: type) -> dict[str, Any]:
     return {"name": name, "parameters": fields, "summary": _first_line(kind)}
 
 
-def _network(name: str, make: Callable[..., Any]) -> dict[str, Any]:
-    """A network; its weights are counted, not filled."""
+def _size(network: Any) -> str:
+    """How many weights a network has; they are counted, not filled."""
     import torch
 
     with torch.device("meta"):
-        weights = sum(value.numel() for value in make(SHAPE, CLASSES).parameters())
-    summary = f"{_first_line(make)} {weights:,} weights for inputs {SHAPE} and {CLASSES} classes."
-    return {"name": name, "parameters": [], "summary": summary}
+        weights = sum(value.numel() for value in network.build(SHAPE, CLASSES).parameters())
+    return f" {weights:,} weights for inputs {SHAPE} and {CLASSES} classes."
 
 
 def _first_line(thing: object) -> str:

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from smoothcert.cli.build import dataset_of, settings_of
+from smoothcert.cli.build import dataset_of
 from smoothcert.cli.certify import write_settings
 from smoothcert.cli.console import errors
 from smoothcert.cli.flags import Given, takes
+from smoothcert.cli.of_run import kept_by
 from smoothcert.cli.options import command_line
 from smoothcert.config import Settings
 from smoothcert.errors import without_passwords
@@ -35,7 +36,7 @@ def command(
     """
     from smoothcert.merge import merge
 
-    settings = settings_of(runs[0], given)
+    settings = given.over(Settings, kept_by(runs[0]))
     place = settings.votes.memory
     memory = out if place == IN_RUN else place
     data = None if memory is None else dataset_of(settings.data)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from smoothcert.cli.build import dataset_of, indices_of, smoother_of
+from smoothcert.cli.build import check_told, dataset_of, indices_of, smoother_of
 from smoothcert.cli.console import output, progress_bar
 from smoothcert.cli.flags import Given, takes
+from smoothcert.cli.of_run import settings_of
 from smoothcert.cli.options import Json
 from smoothcert.config import Settings
 from smoothcert.errors import SettingError
@@ -31,6 +32,10 @@ EXAMPLE = "smoothcert predict --model cnn.safetensors --data digits --sigma 0.5 
 )
 def command(
     given: Given,
+    run: Annotated[
+        str | None,
+        typer.Argument(help="A run whose classifier is asked: its model, noise, data and memory, unless flags say."),
+    ] = None,
     votes: Annotated[int | None, typer.Option(help="Votes per input. [default: as many as --select]", min=1)] = None,
     json: Json = False,
 ) -> None:
@@ -38,17 +43,26 @@ def command(
 
     Each answer differs from the true majority with probability at most alpha. With --memory, a memory's file or a run
     directory that holds one, an input in a stored region gets the promised answer without a call of the model; any other
-    answer is stored, so that it stays the same.
+    answer is stored, so that it stays the same. RUN alone says all: smoothcert predict runs/a.
     """
     settings = given.over(Settings)
+    if run is None and settings.model.source is None:
+        run = _run_at(settings.votes.memory)
+    settings = settings if run is None else settings_of(run, given)
     place = settings.votes.memory
     if place == IN_RUN:
-        raise SettingError("--memory needs a value here: a memory's file, or the run directory that holds it")
+        if run is None:
+            raise SettingError("--memory needs a value here: a memory's file, or the run directory that holds it")
+        place = run
+    check_told(settings)
     dataset = dataset_of(settings.data)
     chosen = indices_of(settings.data, dataset)
     with ExitStack() as stack:
         kept = None if place is None else stack.enter_context(_memory(place, dataset))
-        rows = _answers(smoother_of(settings, dataset, kept), dataset, chosen, votes)
+        smoother = smoother_of(settings, dataset, kept)
+        if run is not None:
+            _check_predictor(run, smoother)
+        rows = _answers(smoother, dataset, chosen, votes)
     if json:
         print(jsonlib.dumps(rows))
         return
@@ -57,6 +71,25 @@ def command(
         truth = "?" if row["truth"] is None else row["truth"]
         answer = "abstain" if row["answer"] is None else row["answer"]
         output.print("\t".join(map(str, [row["index"], truth, answer, *list(row.values())[3:]])), highlight=False)
+
+
+def _run_at(memory: str | None) -> str | None:
+    """The run that a memory is kept in, if it is kept in one."""
+    if memory is None or memory == IN_RUN:
+        return None
+    from smoothcert.store import RESULTS, directory_of
+
+    directory = directory_of(memory)
+    return memory if directory is not None and (directory / RESULTS).is_file() else None
+
+
+def _check_predictor(run: str, smoother: Smoother) -> None:
+    """Refuse another classifier than that of the run."""
+    from smoothcert.run import check_same
+    from smoothcert.store import open_run
+
+    with open_run(run) as store:
+        check_same(store.facts().get("configuration", {}), smoother.identity, run)
 
 
 def _memory(place: str, dataset: Dataset) -> Memory:
@@ -73,8 +106,8 @@ def _answers(smoother: Smoother, dataset: Dataset, chosen: list[int], votes: int
     if smoother.tuner.reads_input:
         smoother.refer_to(dataset)
     rows = []
-    with progress_bar() as bar:
-        for index in bar.track(chosen, description="predict"):
+    with progress_bar("predict", len(chosen)) as tell:
+        for index in chosen:
             x = torch.from_numpy(dataset.inputs([index]))
             row: dict[str, Any] = {"index": index, "truth": dataset.truths([index])[0], "answer": None}
             if smoother.memory is not None:
@@ -82,4 +115,5 @@ def _answers(smoother: Smoother, dataset: Dataset, chosen: list[int], votes: int
                 row["from"] = "model" if promised is None else "memory"
             [row["answer"]] = smoother.predict(x, index, votes=votes)
             rows.append(row)
+            tell(len(rows))
     return rows

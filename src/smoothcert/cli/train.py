@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from smoothcert.cli.build import dataset_of, indices_of, noise_of
+from smoothcert.cli.build import dataset_of, indices_of, noise_is_told, noise_of
 from smoothcert.cli.console import errors, progress_bar
 from smoothcert.cli.flags import Given, takes
 from smoothcert.cli.ucan import LEARNING
@@ -42,17 +42,18 @@ def command(
     errors.print(f"model: {path}; certify it with: smoothcert certify --model {path} …")
 
 
-def _built_in(source: str) -> str:
-    """The name of a network to build; a file or a factory is refused, since it cannot be built anew."""
-    from smoothcert.models import MODELS
+def _network(source: str) -> str:
+    """The shortest text of a network to build; a file or a factory is refused, since it cannot be built anew."""
+    from smoothcert.models import REGISTRY
+    from smoothcert.models.loading import is_network
 
-    if source not in MODELS and (Path(source).suffix or Path(source).exists() or ":" in source):
+    if not is_network(source) and (Path(source).suffix or Path(source).exists() or ":" in source):
         raise ModelError(
-            f"--model {source}: train builds the network itself, and that of a file or a factory it cannot; give a built-in name "
+            f"--model {source}: train builds the network itself, and that of a file or a factory it cannot; give a name "
             "(smoothcert list models), with --weights FILE to start from its weights, or train your own nn.Module in Python with "
             "smoothcert.training.train"
         )
-    return source
+    return REGISTRY.make(source).title
 
 
 def is_silent(noise: NoiseSettings) -> bool:
@@ -69,6 +70,8 @@ def usual_recipe(settings: Settings) -> str:
 
 def train_model(settings: Settings, out: Path) -> Path:
     """Train as the settings say, with a progress bar; the path of the weights."""
+    if not is_silent(settings.noise):
+        noise_is_told(settings.noise)
     import numpy as np
 
     train_data = dataset_of(settings.data, "train")
@@ -92,7 +95,7 @@ def train_model(settings: Settings, out: Path) -> Path:
     inputs, labels = train_data.inputs(kept), np.array(train_data.truths(kept))
     validation = (train_data.inputs(judging), np.array(train_data.truths(judging))) if judging else None
     architecture = {
-        "name": _built_in(settings.model.source or "small_cnn"),
+        "name": _network(settings.model.source or "small_cnn"),
         "shape": train_data.shape,
         "classes": train_data.classes,
         "mean": settings.model.mean or None,
@@ -102,11 +105,10 @@ def train_model(settings: Settings, out: Path) -> Path:
     if settings.model.weights is not None:
         load_weights(model, settings.model.weights)
         plan = replace(plan, start=f"weights {identity(model)[:16]}")
-    with progress_bar() as bar:
-        task = bar.add_task("train", total=plan.epochs, rate="")
+    with progress_bar("train", plan.epochs) as tell:
 
         def step(report: BatchReport) -> None:
-            bar.update(task, completed=report.epoch - 1 + report.batch / report.batches, rate=f"loss {report.loss:.3f}")
+            tell(report.epoch - 1 + report.batch / report.batches, words=f"loss {report.loss:.3f}")
 
         def epoch(report: EpochReport) -> None:
             held = report.validation_accuracy

@@ -1,7 +1,7 @@
 """Data sets by name or by path, without torch.
 
 ``digits`` comes with the package; ``mnist``, ``fashion_mnist`` and ``cifar10`` are read from torchvision's folders, or
-downloaded; a path to an ``.npz`` file, to a folder of class folders or of images, or to one image is a data set too. To add one,
+downloaded; a path to an ``.npz``, ``.csv`` or ``.parquet`` file, to a folder of class folders or of images, or to one image is a data set too. To add one,
 write a Source and its line in ``DATASETS``.
 
 >>> test = load("digits")
@@ -12,28 +12,33 @@ write a Source and its line in ``DATASETS``.
 >>> load("cifar")
 Traceback (most recent call last):
 smoothcert.errors.UnknownName: unknown data set 'cifar'; did you mean 'cifar10'? known: digits, mnist, fashion_mnist, \
-cifar10, folder, npz
+cifar10, folder, npz, csv, parquet, hub
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from smoothcert.data.arrays import load_npz
 from smoothcert.data.base import PIXEL_GRID, ArrayDataset, Dataset, FloatArray, Progress
 from smoothcert.data.folder import SUFFIXES, ImageFolder
+from smoothcert.data.guests import as_dataset
 from smoothcert.data.selection import choose_indices, parse_indices
 from smoothcert.data.sources import (
     SPLITS,
     TEST,
     Arrays,
     Cifar10,
+    Csv,
     Digits,
     FashionMnist,
     Folder,
+    Hub,
     Mnist,
+    Parquet,
     Source,
     data_root,
 )
@@ -51,6 +56,7 @@ __all__ = [
     "ImageFolder",
     "Progress",
     "Source",
+    "as_dataset",
     "choose_indices",
     "data_root",
     "load",
@@ -66,7 +72,12 @@ DATASETS: dict[str, type[Source]] = {
     "cifar10": Cifar10,
     "folder": Folder,
     "npz": Arrays,
+    "csv": Csv,
+    "parquet": Parquet,
+    "hub": Hub,
 }
+FILES: dict[str, Callable[[str], Source]] = {".npz": Arrays, ".csv": Csv, ".parquet": Parquet}
+"""Files that are a data set by their ending."""
 REGISTRY: Registry[Source] = Registry("data set", "smoothcert.data", DATASETS, Source)  # type: ignore[type-abstract]
 
 
@@ -106,8 +117,8 @@ def source_named(name: str) -> Source:
     path = Path(name).expanduser()
     if name.partition(":")[0] in REGISTRY.names:
         return REGISTRY.make(name)
-    if name.endswith(".npz"):
-        return Arrays(name)
+    if path.suffix.lower() in FILES:
+        return FILES[path.suffix.lower()](name)
     picture = path.suffix.lower() in SUFFIXES and path.is_file()
     # A name with a separator can only be a path: if nothing is there, say so rather than list the names.
     is_path = picture or path.is_dir() or (len(path.parts) > 1 and ":" not in name)

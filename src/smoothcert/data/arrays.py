@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 import zlib
 from pathlib import Path
@@ -20,7 +21,8 @@ INPUTS, LABELS = "x", "y"
 def load_npz(path: Path) -> ArrayDataset:
     """The data set in an .npz file.
 
-    ``x`` is (n, *shape of one input): uint8 for images, whose pixels k become k/255, or floating point for real values.
+    ``x`` is (n, *shape of one input): uint8 for images, whose pixels k become k/255, or floating point for real values; floats
+    that are all k/255 are pixels too, and that is said.
     ``y`` is (n,), integers from 0; without it the inputs are certified without labels. Pickled content is refused.
     """
     keys, arrays = _read(path)
@@ -29,7 +31,14 @@ def load_npz(path: Path) -> ArrayDataset:
             f"{path} has no inputs: its keys are {', '.join(keys) or 'none'}; needed is {INPUTS!r}, and {LABELS!r} "
             f"for the labels if there are any; save it with numpy.savez(path, x=inputs, y=labels)"
         )
-    return ArrayDataset(path.name, arrays[INPUTS], arrays.get(LABELS))
+    dataset = ArrayDataset(path.name, arrays[INPUTS], arrays.get(LABELS))
+    if dataset.grid is not None and arrays[INPUTS].dtype != np.uint8:
+        warnings.warn(
+            f"all {arrays[INPUTS].size:,} values of {path.name} are k/255, so they are taken as 8-bit pixels and the noise lies on their "
+            "grid; --grid none takes them as real numbers",
+            stacklevel=3,
+        )
+    return dataset
 
 
 def _read(path: Path) -> tuple[list[str], dict[str, npt.NDArray[Any]]]:

@@ -53,7 +53,7 @@ class Dataset(ABC):
 
 
 class ArrayDataset(Dataset):
-    """A data set held in memory: uint8 values are images on the grid, floats are real values.
+    """A data set held in memory: uint8 values are images on the grid, and so are floats that are all k/255; see ``pixels_of``.
 
     ``values`` is (n, *shape); real values are rounded to float32, and the rounded value is the input. ``labels`` is
     (n,), integers from 0, or None. ``classes`` defaults to the largest label plus one.
@@ -114,6 +114,25 @@ def pixels_to_inputs(pixels: npt.NDArray[np.uint8]) -> FloatArray:
     return pixels.astype(np.float32) / np.float32(255)
 
 
+def pixels_of(values: FloatArray) -> npt.NDArray[np.uint8] | None:
+    """The 8-bit pixels k whose k/255 these values all are, to the last bit, every one of them looked at; None if they are not.
+
+    Values on a coarser grid (zeros and ones, fifths) are taken for real numbers: they need not come from pixels.
+
+    >>> pixels_of(np.float32([[0.0, 1 / 255, 1.0]])), pixels_of(np.float32([[0.0, 0.5, 1.0]])), pixels_of(np.float32([[0.0, 1.0]]))
+    (array([[  0,   1, 255]], dtype=uint8), None, None)
+    """
+    first = values.reshape(-1)[:4096]  # most real values are told by a few of them
+    for part in (first, values):
+        if not (part.min() >= 0 and part.max() <= 1):
+            return None
+        pixels = np.rint(part * np.float32(255)).astype(np.uint8)
+        if not np.array_equal(pixels_to_inputs(pixels), part):
+            return None
+    coarse = int(np.gcd.reduce(np.append(np.unique(pixels), 255))) > 1
+    return None if coarse else pixels
+
+
 def check_indices(name: str, indices: Sequence[int], length: int) -> npt.NDArray[np.int64]:
     """The indices as an array, once each is found to lie in 0 … length - 1."""
     # Compared as Python integers: one too large for int64 must get our words, not an OverflowError.
@@ -142,7 +161,9 @@ def _checked_values(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if values.dtype == np.uint8:
         return values
     with np.errstate(over="ignore"):  # what overflows becomes infinite, and the smoother refuses it by index
-        return values.astype(np.float32, copy=False)
+        rounded = values.astype(np.float32, copy=False)
+    pixels = pixels_of(rounded)
+    return rounded if pixels is None else pixels
 
 
 def _checked_labels(name: str, labels: npt.NDArray[Any], length: int, classes: int | None) -> npt.NDArray[np.int64]:

@@ -12,7 +12,11 @@ from smoothcert.data.base import Dataset, Progress
 from smoothcert.data.cifar10 import load_cifar10
 from smoothcert.data.digits import load_digits
 from smoothcert.data.folder import ImageFolder
+from smoothcert.data.guests import as_dataset
 from smoothcert.data.mnist import load_fashion_mnist, load_mnist
+from smoothcert.data.tables import load_csv, load_parquet
+from smoothcert.errors import DataError
+from smoothcert.extras import import_extra
 from smoothcert.registry import Plugin, setting
 
 TRAIN, TEST = SPLITS = ("train", "test")
@@ -101,8 +105,10 @@ class Folder(Source):
         "folder per line, or a folder or image and its class number. Else the first rule that fits the folders' names.",
     )
 
+    gray: bool = setting(False, "Grey pictures, (1, height, width), instead of colour.")
+
     def load(self, progress: Progress | None = None) -> Dataset:
-        return ImageFolder(Path(self.path).expanduser(), self.size, crop=self.crop, classes=self.classes)
+        return ImageFolder(Path(self.path).expanduser(), self.size, self.gray, crop=self.crop, classes=self.classes)
 
 
 @dataclass(frozen=True)
@@ -115,6 +121,56 @@ class Arrays(Source):
 
     def load(self, progress: Progress | None = None) -> Dataset:
         return load_npz(Path(self.path).expanduser())
+
+
+@dataclass(frozen=True)
+class Table(Source):
+    """A file with a column per coordinate."""
+
+    path: str = setting(help="The file.")
+    label: str | None = setting(None, "The column of labels; else label, labels, target, class or y, or none.")
+
+
+@dataclass(frozen=True)
+class Csv(Table):
+    """A CSV file whose first line names the columns; its bare path will do."""
+
+    name = "csv"
+
+    def load(self, progress: Progress | None = None) -> Dataset:
+        return load_csv(Path(self.path).expanduser(), self.label)
+
+
+@dataclass(frozen=True)
+class Parquet(Table):
+    """A Parquet file, read by pyarrow; its bare path will do."""
+
+    name = "parquet"
+
+    def load(self, progress: Progress | None = None) -> Dataset:
+        return load_parquet(Path(self.path).expanduser(), self.label)
+
+
+@dataclass(frozen=True)
+class Hub(Split):
+    """A data set of the Hugging Face hub, or in a folder, read by datasets; it is fetched if it is missing."""
+
+    name = "hub"
+
+    path: str = setting("", "Its name there, such as ylecun/mnist.")
+    config: str | None = setting(None, "Which of its configurations, if it has several.")
+    input: str | None = setting(None, "The part that is the input; else image, img, pixel_values, …")
+    label: str | None = setting(None, "The part that is the label; else label, labels, target, …")
+
+    def load(self, progress: Progress | None = None) -> Dataset:
+        datasets = import_extra("datasets", "data sets of the Hugging Face hub")
+        try:
+            rows = datasets.load_dataset(self.path, self.config, split=self.split or TEST)
+        except Exception as error:  # no network, no such data set, a script: datasets raises of all kinds
+            raise DataError(
+                f"{self.path!r} cannot be read from the Hugging Face hub: {error}; give its name there, as owner/name, or a folder"
+            ) from error
+        return as_dataset(rows, input=self.input, label=self.label, name=self.path)
 
 
 def data_root(root: str | os.PathLike[str] | None = None) -> Path:

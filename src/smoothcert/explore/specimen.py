@@ -9,12 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from smoothcert.asks import Noisy
 from smoothcert.errors import InputError
 from smoothcert.estimators.bounds import leads
+from smoothcert.execution.counts import Count
 from smoothcert.laws import law_named
 from smoothcert.maths import FloatArray
 from smoothcert.noise import Noise
-from smoothcert.polling import Count, make_fixed
+from smoothcert.polling import make_fixed
 from smoothcert.records.record import Arrays, Record, region_of, value_of
 from smoothcert.seeds import Stage, draws_for
 from smoothcert.smoother import Smoother
@@ -68,7 +70,7 @@ class Specimen:
     def copies(self, number: int) -> tuple[Tensor, list[int | None]]:
         """The first noisy copies that voted on the class, and the base classifier's answer to each."""
         pollster = self.smoother.pollster
-        key = 0 if pollster.shared_noise else self.index
+        key = 0 if self.smoother.driver.shared_noise else self.index
         dtype, device = self.noise.sampling_dtype, self.smoother.device
         draws = draws_for(self.smoother.seed, key, Stage.SELECT, 0, dtype=dtype, device=device)
         copies = self.noise.copies(self.x.to(device), pollster.block, draws)
@@ -82,10 +84,9 @@ class Specimen:
         """The smoothed classifier's answer at a point, with this input's noise, or with the noise chosen anew there."""
         x = torch.from_numpy(point.astype(np.float32)).reshape(self.shape)
         noise = self._chosen(x) if anew else self.noise
-        place = noise.placer(x.to(self.smoother.device))
-        pollster = self.smoother.pollster
-        count = Count(self.index, Stage.PREDICT, place, noise, self.shape, np.array([votes]), pollster.block)
-        [table] = [done.votes() for done in pollster.run([count])]
+        scene = Noisy(x.to(self.smoother.device), noise)
+        count = Count(self.index, Stage.PREDICT, scene, np.array([votes]), self.smoother.plan.block)
+        [table] = [done.votes() for done in self.smoother.driver.run([count])]
         label = int(table.leaders()[0]) if leads(table, self.smoother.plan.alpha)[0] else None
         return Answer(label, table.counts[0, -1].tolist(), int(table.invalid[0, -1]))
 

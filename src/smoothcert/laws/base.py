@@ -81,6 +81,7 @@ class Law(Plugin, ABC):
     """
 
     independent: ClassVar[bool] = True
+    inverts: ClassVar[bool] = False  # quantile is exact, also far out: votes on the pixel grid are drawn by it
 
     @abstractmethod
     def sample(self, shape: tuple[int, ...], draws: Draws) -> Array:

@@ -22,6 +22,7 @@ class Gaussian(Law):
     """z ~ N(0, 1)."""
 
     name = "gaussian"
+    inverts = True
     std = 1.0
     log_concave = True
     # Half-spaces flip at this radius: along one coordinate for p <= 2, along the diagonal for p >= 2.

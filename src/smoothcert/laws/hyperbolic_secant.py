@@ -16,6 +16,7 @@ class HyperbolicSecant(Law):
     """z with density sech(z)/π."""
 
     name = "hyperbolic_secant"
+    inverts = True
     std = math.pi / 2.0
     log_concave = True
 

@@ -16,6 +16,7 @@ class Laplace(Law):
     """z with density exp(-|z|)/2."""
 
     name = "laplace"
+    inverts = True
     std = math.sqrt(2.0)
     log_concave = True
 

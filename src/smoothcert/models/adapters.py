@@ -43,7 +43,7 @@ class Classifier(nn.Module):
                 f"the model returned a {type(logits).__name__}; allowed: a tensor of logits (batch, classes), "
                 "or an output with that tensor as its .logits; wrap the model in a function that returns it"
             )
-        if logits.dim() != 2 or len(logits) != len(x):
+        if logits.dim() != 2 or logits.shape[0] != x.shape[0]:  # len would tie an exported graph to one number of rows
             raise ModelError(
                 f"the model returned logits of shape {tuple(logits.shape)} for a batch of {len(x)}; "
                 f"allowed: ({len(x)}, classes); wrap the model in a function that returns that"

@@ -9,7 +9,8 @@ from typing import Any
 
 from torch import nn
 
-from smoothcert.errors import ModelError, look_up
+from smoothcert.errors import ModelError
+from smoothcert.models.networks import REGISTRY
 from smoothcert.models.normalize import check_normalisation, with_normalisation
 
 ARCHITECTURE_KEY = "smoothcert.architecture"
@@ -18,7 +19,7 @@ FIELDS = ("name", "shape", "classes", "mean", "std")
 
 @dataclass(frozen=True)
 class Architecture:
-    """A model without its weights: its name, the shape of one input, its classes and its normalisation.
+    """A model without its weights: its name with its sizes, the shape of one input, its classes and its normalisation.
 
     >>> Architecture("mlp", (1, 8, 8), 10).to_json()
     '{"classes": 10, "mean": null, "name": "mlp", "shape": [1, 8, 8], "std": null}'
@@ -80,9 +81,7 @@ class Architecture:
 
     def build(self) -> nn.Module:
         """A fresh model with random weights, normalisation in front if there is one."""
-        from smoothcert.models import MODELS  # the registry is in the package, which imports this file
-
-        model = look_up("model", self.name, MODELS)(self.shape, self.classes)
+        model = REGISTRY.make(self.name).build(self.shape, self.classes)
         if self.mean is None or self.std is None:
             return model
         return with_normalisation(model, self.mean, self.std)

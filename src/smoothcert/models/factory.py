@@ -31,11 +31,8 @@ def from_factory(spec: str) -> Callable[..., Any]:
     >>> from_factory("torch.nn:ReLU")
     ReLU()
     """
-    match = SPEC.fullmatch(spec)
-    if match is None:
-        raise ModelError(f"a factory is written as package.module:factory; got {spec!r}")
+    factory = code_at(spec)
     with _current_folder_importable():
-        factory = _factory(_module(match["module"], spec), match["factory"], spec)
         try:
             model = factory()
         except Exception as error:
@@ -46,6 +43,15 @@ def from_factory(spec: str) -> Callable[..., Any]:
         )
     result: Callable[..., Any] = model
     return result
+
+
+def code_at(spec: str) -> Callable[[], object]:
+    """The callable at ``package.module:factory``, not called."""
+    match = SPEC.fullmatch(spec)
+    if match is None:
+        raise ModelError(f"a factory is written as package.module:factory; got {spec!r}")
+    with _current_folder_importable():
+        return _factory(_module(match["module"], spec), match["factory"], spec)
 
 
 @contextmanager
@@ -79,7 +85,8 @@ def _module(name: str, spec: str) -> ModuleType:
 def _factory(module: ModuleType, name: str, spec: str) -> Callable[[], object]:
     factory = getattr(module, name, None)
     if factory is None:
-        public = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        own = [key for key, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
+        public = [key for key in own if not key.startswith("_")]
         where = getattr(module, "__file__", None) or "a built-in module"
         raise ModelError(
             f"{spec}: {module.__name__} ({where}) has no {name!r}; callables there: {', '.join(public[:8]) or 'none'}"

@@ -16,8 +16,8 @@ import torch
 from torch import nn
 
 from smoothcert.errors import ModelError, WeightsError
+from smoothcert.extras import import_extra
 from smoothcert.models.adapters import classifier_of
-from smoothcert.models.extras import import_extra
 from smoothcert.models.normalize import with_normalisation
 
 CONFIG, PREPROCESSOR = "config.json", "preprocessor_config.json"

@@ -1,6 +1,6 @@
 """From what a user writes after ``--model`` to a classifier in eval mode.
 
-small_cnn               a built-in architecture, with a weights file
+small_cnn:width=16      an architecture that is built in or registered, with a weights file
 model.safetensors       a file written by training, which records its architecture
 model.pt2               a graph written by torch.export; it is code, so load only what you trust
 model.ts                a model written by TorchScript (also .torchscript, .pt); code as well
@@ -8,6 +8,7 @@ model.onnx              a graph in ONNX, run by onnxruntime
 folder/                 an image classifier saved by transformers
 timm:name               an architecture of timm, or torchvision:name, with a weights file
 package.module:factory  your own code; weights, if given, are loaded into what it returns
+package.module:Name     a Network of your own, with its sizes after another colon
 """
 
 from __future__ import annotations
@@ -17,16 +18,18 @@ from pathlib import Path
 
 from torch import nn
 
-from smoothcert.errors import ModelError, UnknownName, look_up
+from smoothcert.errors import ModelError, UnknownName
 from smoothcert.models.adapters import classifier_of
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
 from smoothcert.models.exported import load_exported
-from smoothcert.models.factory import from_factory, is_factory
+from smoothcert.models.factory import code_at, from_factory, is_factory
 from smoothcert.models.libraries import build_from_library, is_library, is_pretrained, load_pretrained
+from smoothcert.models.networks import REGISTRY, Network, is_registered
 from smoothcert.models.normalize import check_normalisation, with_normalisation
 from smoothcert.models.onnx import load_onnx
 from smoothcert.models.scripted import is_scripted, load_scripted
 from smoothcert.models.weights import TORCH_SUFFIXES, load_weights, read_metadata
+from smoothcert.registry import split_spec
 
 Numbers = Sequence[float]
 WAYS = (
@@ -73,7 +76,7 @@ resnet18, resnet50, resnet110, wide_resnet40; allowed: a built-in name, a .safet
         return _normalised(load_pretrained(Path(spec), shape, normalised=mean is not None), mean, std)
     if is_library(text):
         return _from_library(text, weights, shape, classes, mean, std)
-    if is_factory(text):
+    if is_factory(split_spec(text)[0]) and not is_network(text):
         return _normalised(_from_code(text, weights), mean, std)
     if suffix in TORCH_SUFFIXES:
         raise ModelError(
@@ -83,31 +86,40 @@ resnet18, resnet50, resnet110, wide_resnet40; allowed: a built-in name, a .safet
     return _built_in(text, weights, shape, classes, mean, std)
 
 
+def is_network(spec: str) -> bool:
+    """Does this name a Network, registered or at package.module:Name?"""
+    if is_registered(spec):
+        return True
+    place, _ = split_spec(spec)
+    found = code_at(place) if is_factory(place) else None
+    return isinstance(found, type) and issubclass(found, Network)
+
+
 def _built_in(
-    name: str,
+    spec: str,
     weights: str | Path | None,
     shape: Sequence[int],
     classes: int | None,
     mean: Numbers | None,
     std: Numbers | None,
 ) -> nn.Module:
-    """The architecture ``name`` with its weights; random weights are refused, since they certify nothing."""
-    from smoothcert.models import MODELS  # the registry is in the package, which imports this file
-
+    """The architecture with its weights; random weights are refused, since they certify nothing."""
     try:
-        build = look_up("model", name, MODELS)
+        network = REGISTRY.make(spec)
     except UnknownName as error:
         raise UnknownName(f"{error}; allowed: {WAYS}") from None
     if weights is None:
         raise ModelError(
-            f"the model {name!r} has no weights, and random weights certify nothing; "
+            f"the model {spec!r} has no weights, and random weights certify nothing; "
             "give a weights file, or train one first"
         )
-    if Path(weights).suffix.lower() == ".safetensors" and ARCHITECTURE_KEY in read_metadata(weights):
-        return _recorded(Path(weights), shape, classes, mean, std, name)
+    # The file of a Network that is not registered is for the code that is named here, not for what the file names.
+    recorded = is_registered(spec) and Path(weights).suffix.lower() == ".safetensors"
+    if recorded and ARCHITECTURE_KEY in read_metadata(weights):
+        return _recorded(Path(weights), shape, classes, mean, std, network.title)
     if classes is None:
-        raise ModelError(f"the model {name!r} needs the number of classes; got None; give classes")
-    model = build(shape, classes)
+        raise ModelError(f"the model {spec!r} needs the number of classes; got None; give classes")
+    model = network.build(shape, classes)
     load_weights(model, weights)
     return _normalised(model, mean, std)
 
@@ -160,14 +172,13 @@ def _recorded(
 
 
 def _rebuilt(recorded: Architecture, path: Path) -> nn.Module:
-    """The model without weights. A recorded factory is never imported: a weights file must not name code to run."""
-    try:
-        return recorded.build()
-    except UnknownName as error:
+    """The model without weights. What is not registered is never imported: a weights file must not name code to run."""
+    if not is_registered(recorded.name):
         raise ModelError(
-            f"{path} was trained from {recorded.name!r}, which is not built in: {error}; "
+            f"{path} was trained from {recorded.name!r}, which is not built in; "
             f"give {path} as weights, with package.module:factory as the model"
-        ) from error
+        )
+    return recorded.build()
 
 
 def _from_code(spec: str, weights: str | Path | None) -> nn.Module:

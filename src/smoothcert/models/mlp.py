@@ -1,4 +1,4 @@
-"""A multi-layer perceptron, d-256-256-K with ReLU: for small flat inputs and for quick tests."""
+"""A multi-layer perceptron with ReLU: for small flat inputs and for quick tests."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from torch import nn
 
 from smoothcert.errors import ModelError
 
-HIDDEN = 256
 
-
-def mlp(shape: Sequence[int], classes: int) -> nn.Module:
-    """A fresh perceptron from inputs of ``shape`` to ``classes`` logits.
+def mlp(shape: Sequence[int], classes: int, widths: Sequence[int] = (256, 256)) -> nn.Module:
+    """A fresh perceptron from inputs of ``shape`` over hidden layers of these widths to ``classes`` logits.
 
     >>> import torch
     >>> mlp((1, 8, 8), classes=10)(torch.zeros(5, 1, 8, 8)).shape
@@ -23,11 +21,7 @@ def mlp(shape: Sequence[int], classes: int) -> nn.Module:
         raise ModelError(f"mlp needs an input shape of positive sizes, such as (1, 28, 28); got {tuple(shape)}")
     if classes < 2:
         raise ModelError(f"a classifier needs 2 classes or more; got {classes}")
-    return nn.Sequential(
-        nn.Flatten(),
-        nn.Linear(math.prod(shape), HIDDEN),
-        nn.ReLU(),
-        nn.Linear(HIDDEN, HIDDEN),
-        nn.ReLU(),
-        nn.Linear(HIDDEN, classes),
-    )
+    layers: list[nn.Module] = [nn.Flatten()]
+    for before, after in zip((math.prod(shape), *widths), widths, strict=False):
+        layers += [nn.Linear(before, after), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(widths[-1], classes))

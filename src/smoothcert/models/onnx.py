@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from smoothcert.errors import ModelError, WeightsError
+from smoothcert.errors import MissingExtra, ModelError, WeightsError
+from smoothcert.extras import import_extra
 from smoothcert.identity import Kept
-from smoothcert.models.extras import import_extra
+from smoothcert.runtimes.base import Compute
+from smoothcert.runtimes.graphs import OnnxFile
+from smoothcert.runtimes.onnxruntime import session_of
 
 
-class OnnxModel(nn.Module, Kept):
+class OnnxModel(nn.Module, Kept, OnnxFile):
     """An onnxruntime session as a module; it keeps the hash of its files, which stands for its weights."""
 
-    def __init__(self, session: Any, digest: bytes) -> None:
+    def __init__(self, session: Any, path: Path, digest: bytes) -> None:
         super().__init__()
-        self.session = session
+        self.session, self.path, self.digest = session, path, digest
         self.sizes = _input_sizes(session)
-        self.digest = digest
         self.training = False
+        self._other = threading.local()  # what computes the graph instead of the session
 
     def content(self) -> object:
         return self.digest
@@ -40,9 +45,20 @@ class OnnxModel(nn.Module, Kept):
                 "tuner that climbs them); use a PyTorch model for that, or a method without gradients"
             )
         self._check(tuple(x.shape))
+        other: Compute | None = getattr(self._other, "compute", None)
+        if other is not None:
+            return other(x)
         name = self.session.get_inputs()[0].name
         output = self.session.run(None, {name: x.detach().cpu().float().numpy()})[0]
         return torch.from_numpy(output).to(x.device)
+
+    @contextmanager
+    def answered_by(self, compute: Compute) -> Iterator[None]:
+        self._other.compute = compute
+        try:
+            yield
+        finally:
+            self._other.compute = None
 
     def _check(self, shape: tuple[int, ...]) -> None:
         fits = len(shape) == len(self.sizes) and all(
@@ -59,11 +75,10 @@ def load_onnx(path: Path) -> OnnxModel:
     """The model of an ``.onnx`` file, one thread per call, as votes are cast from several."""
     if not path.is_file():
         raise ModelError(f"the ONNX model {path} does not exist")
-    runtime = import_extra("onnxruntime", "ONNX models")
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = 1  # workers run blocks side by side, and rounding depends on the threads
     try:
-        session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        session = session_of(path)
+    except MissingExtra:
+        raise
     except Exception as error:  # onnxruntime's errors share no base of their own
         raise WeightsError(
             f"{path} cannot be read as an ONNX model: {error}; allowed: a file written by torch.onnx.export or the like"
@@ -74,7 +89,7 @@ def load_onnx(path: Path) -> OnnxModel:
             f"the nodes {layers[:5]} of {path} are in training mode, so an answer depends on the rest of the batch or on chance; "
             "export the model in eval mode: torch.onnx.export(model.eval(), …)"
         )
-    return OnnxModel(session, _digest(path))
+    return OnnxModel(session, path, _digest(path))
 
 
 def _in_train_mode(path: Path) -> list[str]:

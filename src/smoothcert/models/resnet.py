@@ -90,24 +90,24 @@ def resnet50(shape: Sequence[int], classes: int) -> nn.Module:
     return nn.Sequential(*stem, *_stages(Bottleneck, 64, STAGES, (3, 4, 6, 3)), *_head(EXPANSION * 512, classes))
 
 
-def resnet110(shape: Sequence[int], classes: int) -> nn.Module:
+def resnet110(shape: Sequence[int], classes: int, blocks: int = 18) -> nn.Module:
     """ResNet-110: three stages of 18 blocks, 16-32-64 channels; the network of Cohen et al. (2019) on CIFAR-10."""
     check_image("resnet110", shape, classes)
     return nn.Sequential(
-        *_stem(shape[0], 16), *_stages(BasicBlock, 16, NARROW_STAGES, (18, 18, 18)), *_head(64, classes)
+        *_stem(shape[0], 16), *_stages(BasicBlock, 16, NARROW_STAGES, (blocks,) * 3), *_head(64, classes)
     )
 
 
-def wide_resnet40(shape: Sequence[int], classes: int) -> nn.Module:
+def wide_resnet40(shape: Sequence[int], classes: int, width: int = 2) -> nn.Module:
     """WideResNet-40-2: three stages of 6 blocks, 32-64-128 channels; the network of Yang et al. (2020) on CIFAR-10."""
     check_image("wide_resnet40", shape, classes)
-    stages = tuple((2 * channels, stride) for channels, stride in NARROW_STAGES)
+    stages = tuple((width * channels, stride) for channels, stride in NARROW_STAGES)
     return nn.Sequential(
         nn.Conv2d(shape[0], 16, 3, 1, 1, bias=False),
         *_stages(PreactivatedBlock, 16, stages, (6, 6, 6)),
-        nn.BatchNorm2d(128),
+        nn.BatchNorm2d(64 * width),
         nn.ReLU(),
-        *_head(128, classes),
+        *_head(64 * width, classes),
     )
 
 

@@ -6,8 +6,8 @@ them, ``target`` is what estimators aim at, and ``readings`` reads stored votes 
 
 from __future__ import annotations
 
-from smoothcert.radius.bracket import certified_radius
+from smoothcert.radius.bracket import certified_radius, check_norm
 from smoothcert.radius.target import RadiusTarget
-from smoothcert.radius.theorems import check_norm, probability_for, proved_radius, tables
+from smoothcert.radius.theorems import probability_for, proved_radius, tables
 
 __all__ = ["RadiusTarget", "certified_radius", "check_norm", "probability_for", "proved_radius", "tables"]

@@ -20,6 +20,7 @@ from smoothcert.maths.neyman_pearson import estimated_radius
 from smoothcert.maths.quadrature import HalfLine
 from smoothcert.maths.renyi import Divergences
 from smoothcert.maths.swarm import SearchSettings
+from smoothcert.registry import fitted
 
 LARGEST_P = 1.0 - 1e-7  # tables end here, and the grid of the Rényi envelope reaches at least as far
 
@@ -112,14 +113,26 @@ class Engines:
         return Candidate("Rényi envelope", reach.radius(norm, self.dim, lower, rival))
 
 
-def check_request(law: Law, norm: float, dim: int) -> None:
-    """Refuse a norm or a dimension that means nothing, and a density that is not one."""
-    if not norm > 0:
+def check_norm(norm: float | str) -> float:
+    """A norm is any p > 0, up to infinity, also as text: its number.
+
+    >>> check_norm("inf"), check_norm(2)
+    (inf, 2.0)
+    """
+    value: float = fitted("", "norm", norm, float)
+    if not value > 0:
         raise SettingError(f"norm={norm} must be a number above 0 or inf; the usual ones are 1, 2 and inf")
+    return value
+
+
+def check_request(law: Law, norm: float | str, dim: int) -> float:
+    """The norm; refuse one or a dimension that means nothing, and a density that is not one."""
+    norm = check_norm(norm)
     if dim < 1 or dim != int(dim):
         raise SettingError(f"dim={dim} must be a whole number from 1 up: the number of coordinates of an input")
     if law.independent:
         HalfLine(law.log_prob)  # refuses a density that is NaN, asymmetric or not normalised
+    return norm
 
 
 def _check_chances(p: float, upper_p: float | None) -> float:
@@ -151,7 +164,7 @@ def _unit_to_user(law: Law, sigma: float | None, scale: float | None) -> float:
 
 def certified_radius(
     law: str | Law,
-    norm: float,
+    norm: float | str,
     p: float,
     dim: int,
     *,
@@ -174,7 +187,7 @@ def certified_radius(
     (0.73, 'Rényi envelope', True)
     """
     law = law_named(law)
-    check_request(law, norm, dim)
+    norm = check_request(law, norm, dim)
     rival = _check_chances(p, upper_p)
     size = _unit_to_user(law, sigma, scale)
     [found] = _brackets(Engines(law, dim), norm, np.array([p]), np.array([rival]), upper_p)

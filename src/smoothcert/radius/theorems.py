@@ -10,6 +10,7 @@ from smoothcert.estimators.bounds import Bound
 from smoothcert.files import cache_folder
 from smoothcert.laws import Law, RadiusRule
 from smoothcert.maths.geometry import shrinkage
+from smoothcert.radius.bracket import check_norm
 from smoothcert.radius.tables import TableCache
 
 
@@ -19,12 +20,6 @@ class ProvedRadius:
 
     value: float
     rule: str
-
-
-def check_norm(norm: float) -> None:
-    """A norm is any p > 0, up to infinity."""
-    if not norm > 0:
-        raise SettingError(f"norm={norm} must be a number above 0 or inf; the usual ones are 1, 2 and inf")
 
 
 def proved_radius(law: Law, norm: float, dim: int, bound: Bound) -> ProvedRadius:

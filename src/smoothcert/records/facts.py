@@ -30,6 +30,8 @@ FACTS: Mapping[str, Setting] = {
     "torch": Setting("a version", changes="rounding"),
     "numpy": Setting("a version", changes="rounding"),
     "scipy": Setting("a version", changes="rounding"),
+    "onnxruntime": Setting("a version", changes="rounding"),
+    "openvino": Setting("a version", changes="rounding"),
     # Where the records come from.
     "recertified_from": Setting("the run whose votes were judged again", changes="nothing"),
     "imported_from": Setting("the log that was read", changes="nothing"),

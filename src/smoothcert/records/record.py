@@ -13,6 +13,7 @@ from smoothcert.certificates import Ballot, Certificate, Soundness
 from smoothcert.errors import StoreError
 from smoothcert.estimators.bounds import Bound
 from smoothcert.maths import FloatArray
+from smoothcert.maths.geometry import round_down
 from smoothcert.regions import Region
 from smoothcert.votes import Votes
 
@@ -50,6 +51,11 @@ class Record:
     uniform: float = 1.0  # the random number of randomized Clopper–Pearson, 1 for every other estimator
     echo: float | None = None  # how often other inputs get the label under this noise; None if it was not measured
     version: int = VERSION
+
+    def __repr__(self) -> str:
+        answer = "abstains" if self.label is None else f"label={self.label}, radius={round_down(self.radius)}"
+        known = f"{self.soundness.value}, p >= {round_down(self.lower, 4)}"
+        return f"Record(index={self.index}, truth={self.truth}, {answer}, norm={self.norm:g}, {known})"
 
     @property
     def correct(self) -> bool:

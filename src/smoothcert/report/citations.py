@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from typing import Any
 
-import smoothcert
 from smoothcert.certificates import Soundness
 from smoothcert.report.runs import Run
 
@@ -54,7 +53,7 @@ DATA: Mapping[str, tuple[str, ...]] = {
 
 def entries() -> dict[str, str]:
     """Every entry of the package's list, by its key."""
-    text = files(smoothcert.report).joinpath("citations.bib").read_text(encoding="utf-8")
+    text = files("smoothcert.report").joinpath("citations.bib").read_text(encoding="utf-8")
     return {re.search(r"\{([^,]+),", part)[1]: part.strip() for part in re.split(r"\n(?=@)", text)}  # type: ignore[index]
 
 

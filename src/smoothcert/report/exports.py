@@ -8,6 +8,7 @@ import io
 import json
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from importlib import import_module
 from typing import Any
 
 from smoothcert.errors import MissingExtra
@@ -60,6 +61,19 @@ def to_parquet(records: Sequence[Record], seconds: Sequence[float]) -> bytes:
     buffer = io.BytesIO()
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), buffer)
     return buffer.getvalue()
+
+
+def to_frame(rows: Sequence[tuple[Record, float]]) -> Any:
+    """A data frame of the same columns, of pandas or else of polars."""
+    problems = []
+    for library in ("pandas", "polars"):
+        try:
+            return import_module(library).DataFrame([flat(*row) for row in rows])
+        except (ImportError, RuntimeError, OSError) as problem:
+            problems.append(str(problem))
+    raise MissingExtra(
+        f"a data frame needs pandas or polars, and neither imports here ({'; '.join(problems)}): pip install 'smoothcert[frames]'"
+    )
 
 
 FORMATS: dict[str, Callable[[Sequence[Record], Sequence[float]], bytes]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -40,6 +41,15 @@ STYLE: Any = {
 }
 
 
+class Shown(Figure):
+    """A figure that a notebook shows, without pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        stream = io.BytesIO()
+        self.savefig(stream, format="png", dpi=100)
+        return stream.getvalue()
+
+
 def draw_all(lines: Sequence[Line], folder: Path) -> list[Path]:
     """Every figure of a report as PNG and SVG: curves, proxy radii where they differ, p_A, factors, votes."""
     figures: dict[str, Callable[[Sequence[Line]], Figure]] = {"curve": curves}
@@ -51,7 +61,13 @@ def draw_all(lines: Sequence[Line], folder: Path) -> list[Path]:
         return [_saved(figure, folder / f"{name}.{kind}") for name, figure in drawn.items() for kind in ("png", "svg")]
 
 
-def curves(lines: Sequence[Line], kind: str = "radius") -> Figure:
+def curve_figure(lines: Sequence[Line]) -> Shown:
+    """The curves, in the style of a report."""
+    with matplotlib.rc_context(STYLE):
+        return curves(lines)
+
+
+def curves(lines: Sequence[Line], kind: str = "radius") -> Shown:
     """Certified accuracy against radius, one line per run and label; one panel per norm, since radii do not compare."""
     norms = sorted({line.records[0].norm for line in lines})
     figure, panels = figure_of(len(norms), sharey=True)
@@ -155,9 +171,9 @@ def _legend(panel: Axes) -> None:
         panel.legend(fontsize=9)
 
 
-def figure_of(panels: int, **options: Any) -> tuple[Figure, list[Axes]]:
+def figure_of(panels: int, **options: Any) -> tuple[Shown, list[Axes]]:
     """An empty figure with so many panels side by side."""
-    figure = Figure(figsize=(6.4 * panels, 4.4), layout="constrained")
+    figure = Shown(figsize=(6.4 * panels, 4.4), layout="constrained")
     FigureCanvasAgg(figure)
     return figure, list(np.atleast_1d(figure.subplots(1, panels, **options)))
 

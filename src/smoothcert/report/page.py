@@ -162,4 +162,4 @@ def run_of(run: Run) -> dict[str, Any]:
 
 
 def _text(name: str) -> str:
-    return files(smoothcert.report).joinpath("page", name).read_text(encoding="utf-8")
+    return files("smoothcert.report").joinpath("page", name).read_text(encoding="utf-8")

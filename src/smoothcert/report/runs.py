@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from smoothcert.certificates import Soundness, weakest
 from smoothcert.errors import RunError, without_passwords
+from smoothcert.maths import FloatArray
+from smoothcert.metrics.curves import certified_accuracy
 from smoothcert.records.record import Record
-from smoothcert.store import Place, directory_of, open_run
+from smoothcert.store import Place, check_filled, directory_of, open_run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -47,19 +54,73 @@ class Line:
         return f"{self.name}: {self.noise} [{self.soundness.value}]"
 
 
-@dataclass(frozen=True)
 class Run:
-    """All that one run holds; ``lines`` has a line per soundness label, none when there are no records."""
+    """All that one run holds, read when it is opened: ``Run("runs/a")``, or any other place of a run.
 
-    name: str
-    place: Place
-    facts: dict[str, Any]
-    lines: tuple[Line, ...]
+    ``lines`` has a line per soundness label, none when there are no records; ``facts`` are what is known of the run.
+    """
+
+    def __init__(self, place: Place, name: str | None = None) -> None:
+        with open_run(place) as store:
+            records, seconds, facts = list(store.records()), store.seconds(), store.facts()
+        self.name = name or _names([directory_of(place) or place])[0]
+        self.place, self.facts = place, facts
+        # Whatever a memory settled holds through it, so its records are one line, labelled as the weaker.
+        settled = "memory" in facts.get("configuration", {})
+        worth = {r.index: weakest([r.soundness, Soundness.MEMORY]) if settled else r.soundness for r in records}
+        lines = []
+        for soundness in sorted(set(worth.values()), key=list(Soundness).index):
+            own = tuple(record for record in records if worth[record.index] == soundness)
+            times = tuple(seconds[record.index] for record in own)
+            lines.append(Line(self.name, soundness, own, times, facts, place))
+        self.lines = tuple(lines)
+
+    @property
+    def records(self) -> list[Record]:
+        """Every record, by index."""
+        return sorted((record for line in self.lines for record in line.records), key=lambda record: record.index)
 
     @property
     def indices(self) -> frozenset[int]:
         """The inputs that have a record."""
-        return frozenset(record.index for line in self.lines for record in line.records)
+        return frozenset(record.index for record in self.records)
+
+    def curve(self, radii: Sequence[float] | None = None) -> tuple[FloatArray, FloatArray]:
+        """Radii, by default all at which it falls, and the share of inputs answered rightly and certified at each.
+
+        Labels are worth different things: a run that holds several has a curve per line (``run.figure()``), and none.
+        """
+        if len(self.lines) != 1:
+            found = ", ".join(line.soundness.value for line in self.lines) or "none"
+            raise RunError(f"{self.name} has no one curve: its labels are {found}; see run.lines, or run.figure()")
+        at = np.unique([0.0, *(record.radius for record in self.records)]) if radii is None else np.asarray(radii)
+        return at, certified_accuracy(self.records, at.tolist())
+
+    def figure(self) -> Figure:
+        """Certified accuracy against radius, a line per label; a notebook shows it."""
+        from smoothcert.report.figures import curve_figure
+
+        check_filled(self.name, self.lines)
+        return curve_figure(self.lines)
+
+    def to_frame(self) -> Any:
+        """The records as a data frame of pandas, or of polars where pandas is not installed."""
+        from smoothcert.report.exports import to_frame
+
+        pairs = {r.index: (r, s) for line in self.lines for r, s in zip(line.records, line.seconds, strict=True)}
+        return to_frame([pairs[index] for index in sorted(pairs)])
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{len(line.records)} {line.soundness.value}" for line in self.lines) or "no records"
+        return f"Run({str(self.place)!r}: {told})"
+
+    def _repr_html_(self) -> str:
+        from smoothcert.report.notebook import run_html
+
+        return run_html(self)
 
 
 def read_runs(places: Sequence[Place]) -> list[Run]:
@@ -69,20 +130,7 @@ def read_runs(places: Sequence[Place]) -> list[Run]:
     if len(set(resolved)) < len(resolved):
         twice = next(given for given, place in zip(places, resolved, strict=True) if resolved.count(place) > 1)
         raise RunError(f"{twice} is given twice; give each run once")
-    return [_read(place, name) for place, name in zip(resolved, _names(resolved), strict=True)]
-
-
-def _read(place: Place, name: str) -> Run:
-    with open_run(place) as store:
-        records, seconds, facts = list(store.records()), store.seconds(), store.facts()
-    lines = []
-    # Whatever a memory settled holds through it, so its records are one line, labelled as the weaker.
-    settled = "memory" in facts.get("configuration", {})
-    worth = {r.index: weakest([r.soundness, Soundness.MEMORY]) if settled else r.soundness for r in records}
-    for soundness in sorted(set(worth.values()), key=list(Soundness).index):
-        own = tuple(record for record in records if worth[record.index] == soundness)
-        lines.append(Line(name, soundness, own, tuple(seconds[record.index] for record in own), facts, place))
-    return Run(name, place, facts, tuple(lines))
+    return [Run(place, name) for place, name in zip(resolved, _names(resolved), strict=True)]
 
 
 def _names(places: Sequence[Place]) -> list[str]:

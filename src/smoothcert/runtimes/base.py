@@ -2,25 +2,69 @@
 
 from __future__ import annotations
 
+import logging
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, ClassVar
 
+from smoothcert.errors import SettingError
 from smoothcert.registry import Plugin
 
 if TYPE_CHECKING:
     import torch
-    from torch import Tensor
+    from torch import Tensor, nn
+
+Compute = Callable[["Tensor"], "Tensor"]
 
 
 class Runtime(Plugin, ABC):
-    """Computes a network on blocks of noisy copies; a frozen dataclass whose fields are its parameters."""
+    """Computes a network on blocks of noisy copies; a frozen dataclass whose fields are its parameters.
+
+    What it computes is compared with torch before a vote counts (``smoothcert.answers``), unless it is ``plain``.
+    """
+
+    plain: ClassVar[bool] = False  # torch on the very network: nothing to compare
 
     @abstractmethod
-    def load(self, network: Callable[[Tensor], Tensor], device: torch.device) -> Callable[[Tensor], Tensor]:
-        """From a block of copies on the device, (block, *event), to its logits; called by several threads at once."""
+    def load(self, network: nn.Module, block: Tensor) -> Compute:
+        """From blocks of this one's shape and device to their logits; several threads call it at once, each with one core.
+
+        What it cannot take it refuses by raising: the reason is told, and nothing else computes the network instead.
+        """
 
     @property
     @abstractmethod
     def dtype(self) -> torch.dtype:
         """The coarsest numbers that it computes in: so much of an answer may be rounding."""
+
+    def check(self, device: torch.device) -> None:
+        """Refuse a device that it does not serve, or a library that is not there, before anything is computed."""
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Of the libraries beside torch that round in their own ways, by name: part of the run."""
+        return {}
+
+
+def cpu_only(name: str, device: torch.device) -> None:
+    """Refuse any other device."""
+    if device.type != "cpu":
+        raise SettingError(
+            f"the runtime {name} computes on the CPU here; got the device {device}; use torch or compiled"
+        )
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without what torch says of itself: deprecations inside torch, and libraries that it did not find."""
+    logger = logging.getLogger("torch.onnx")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(before)

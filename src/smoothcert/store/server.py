@@ -94,8 +94,8 @@ def parted(url: str) -> tuple[str, str | None]:
     user, colon, password = login.partition(":")
     if whole.fragment or "@" in whole.path + whole.query or not set(url).isdisjoint(" \t\n,"):
         raise SettingError(
-            "the URL of Postgres is not postgresql://user:password@host:port/database; in a user's name or a password write "
-            "/ as %2F, ? as %3F, # as %23, @ as %40, a comma as %2C and a space as %20"
+            "the URL of Postgres cannot be read; write postgresql://user@host:port/database, and with a password after the user's "
+            "name and a colon; in both write / as %2F, ? as %3F, # as %23, @ as %40, a comma as %2C and a space as %20"
         )
     asked = parse_qsl(whole.query, keep_blank_values=True)
     given = [value for name, value in asked if name == "password"] + ([unquote(password)] if colon else [])

@@ -27,7 +27,7 @@ class Suite:
         """Run every test once for each member; pytest calls this."""
         if "member" in metafunc.fixturenames:
             members = metafunc.cls.members
-            metafunc.parametrize("member", members, ids=[str(member)[:60] for member in members])
+            metafunc.parametrize("member", members, ids=[str(member).partition(" at 0x")[0][:60] for member in members])
 
     def check(self, member: Any) -> list[str]:
         """All tests on one member; the names of those passed."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from smoothcert.asks import tally
 from smoothcert.echo import BOUND, HELP
 from smoothcert.noise import Noise
-from smoothcert.polling import tally
 from smoothcert.registry import setting
 from smoothcert.smoother import Tuner
 from smoothcert.tuners.echo import Quiet

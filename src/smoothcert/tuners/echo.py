@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from smoothcert.asks import tally
 from smoothcert.echo import NUMBER, VOTES, beside
-from smoothcert.polling import tally
 from smoothcert.tuners.subject import Mirrored, Subject
 
 

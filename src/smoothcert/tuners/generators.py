@@ -14,7 +14,6 @@ from smoothcert.errors import SettingError, WeightsError
 
 DATASET, PER_INPUT = "dataset", "per_input"
 HIDDEN = (128, 256, 512, 1024)  # of the dataset-wise network, as released
-WIDTH = 16  # channels and growth of the certification-wise network, as released
 SLOPE = 0.2
 STEP = 10.0  # what the outputs are multiplied by, over their fan-in
 
@@ -29,10 +28,10 @@ class Design:
 
     kind: str
     shape: tuple[int, ...]
-    least: float = 0.1
-    most: float = 3.0
-    shift: bool = False
-    width: int = WIDTH
+    least: float
+    most: float
+    shift: bool
+    width: int
 
     def __post_init__(self) -> None:
         if self.kind not in (DATASET, PER_INPUT):
@@ -42,7 +41,7 @@ class Design:
                 f"least={self.least} and most={self.most} bound the factors on the scale; allowed: 0 < least < most"
             )
         if self.width < 1:
-            raise SettingError(f"width={self.width} must be at least 1; the published number is {WIDTH}")
+            raise SettingError(f"width={self.width} must be at least 1; the published number is 16")
         if not self.shape or min(self.shape) < 1:
             raise SettingError(f"a generator needs an input shape of positive sizes; got {self.shape}")
         if self.kind == PER_INPUT and len(self.shape) != 3:

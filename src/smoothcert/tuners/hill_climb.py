@@ -10,13 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from smoothcert.asks import Noisy, Plain
 from smoothcert.echo import BOUND, HELP, NUMBER, VOTES, beside, mixed
 from smoothcert.errors import SettingError
 from smoothcert.estimators import Plan, estimator_named
 from smoothcert.estimators.fixed import Fixed
+from smoothcert.execution.counts import Count, Mixed
 from smoothcert.laws import LAWS, Law, law_named
 from smoothcert.noise import Noise
-from smoothcert.polling import Count, Mixed
 from smoothcert.radius import RadiusTarget
 from smoothcert.registry import setting, written
 from smoothcert.seeds import Stage
@@ -177,13 +178,8 @@ def shape_of(law: Law) -> tuple[str, float] | None:
 def tuning_votes(smoother: Smoother, asked: Sequence[_Asked], number: int) -> list[Votes]:
     """So many votes on each input, of stage TUNE: every noise meets the same draws, and none of them ever certifies."""
     device, block, looks = smoother.device, smoother.plan.block, np.array([number])
-    counts = (
-        Count(
-            each.index, Stage.TUNE, each.noise.placer(each.x.to(device)), each.noise, tuple(each.x.shape), looks, block
-        )
-        for each in asked
-    )
-    return [count.votes() for count in smoother.pollster.run(counts)]
+    counts = (Count(each.index, Stage.TUNE, Noisy(each.x.to(device), each.noise), looks, block) for each in asked)
+    return [count.votes() for count in smoother.driver.run(counts)]
 
 
 def tuning_echoes(smoother: Smoother, asked: Sequence[_Asked], tables: Sequence[Votes]) -> list[float]:
@@ -192,10 +188,10 @@ def tuning_echoes(smoother: Smoother, asked: Sequence[_Asked], tables: Sequence[
     def echo(each: _Asked, label: int) -> Mixed:
         x, references = each.x.to(smoother.device), smoother.references
         others = beside(references, x, each.noise, each.index, label, tuning=True)
-        return mixed(smoother.pollster, each.noise, others, each.index, NUMBER * VOTES, Stage.TUNE)
+        return mixed(each.noise, others, each.index, NUMBER * VOTES, smoother.plan.block, Stage.TUNE)
 
     labels = [int(table.leaders()[0]) for table in tables]
-    counts = smoother.pollster.run(map(echo, asked, labels))
+    counts = smoother.driver.run(map(echo, asked, labels))
     return [count.share(label) for count, label in zip(counts, labels, strict=True) if isinstance(count, Mixed)]
 
 
@@ -203,14 +199,10 @@ def own_answers(smoother: Smoother, asked: Sequence[_Asked]) -> list[int]:
     """What the network answers without noise, in blocks of the same shape as under noise, since rounding depends on it."""
 
     def silent(each: _Asked) -> Count:
-        x, shape = each.x.to(smoother.device), tuple(each.x.shape)
+        scene = Plain(each.x.to(smoother.device))
+        return Count(each.index, Stage.TUNE, scene, np.array([1]), smoother.plan.block)
 
-        def copies(drawn: Tensor, out: Tensor) -> Tensor:
-            return x.expand(len(drawn), *shape).contiguous()
-
-        return Count(each.index, Stage.TUNE, copies, each.noise, shape, np.array([1]), smoother.plan.block)
-
-    counts = smoother.pollster.run(map(silent, asked))
+    counts = smoother.driver.run(map(silent, asked))
     return [int(count.votes().leaders()[0]) for count in counts]
 
 

@@ -1,14 +1,14 @@
-"""What regions know of each other: supersets against sampling, clearance, room inside, and what is refused."""
-
-from __future__ import annotations
+"""Regions: balls inside, volumes and supersets against sampling, clearance, room, and what is refused."""
 
 import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from smoothcert.errors import InputError, SettingError
-from smoothcert.maths.geometry import p_norm
+from smoothcert.maths.geometry import geometric_mean, p_norm
 from smoothcert.regions import Region
 
 NORMS = [0.5, 1.0, 1.5, 2.0, 3.0, math.inf]
@@ -77,3 +77,50 @@ def test_norms_below_one_and_other_dimensions_are_refused() -> None:
             ask(odd)
         with pytest.raises(InputError, match="dimension"):
             ask(Region(np.zeros(3), np.ones(3), 1.0, 2))
+
+
+class TestRegions:
+    @given(
+        scale=st.lists(st.floats(0.1, 10), min_size=2, max_size=6),
+        radius=st.floats(0.1, 3),
+        norm=st.sampled_from([1.0, 1.5, 2.0, math.inf]),
+        other=st.sampled_from([1.0, 1.5, 2.0, 4.0, math.inf]),
+        seed=st.integers(0, 1000),
+    )
+    def test_the_inner_balls_are_inside_and_touch(
+        self, scale: list[float], radius: float, norm: float, other: float, seed: int
+    ) -> None:
+        region = Region(np.zeros(len(scale)), np.array(scale), radius, norm)
+        inner = region.inner_radius_in(other)
+        generator = np.random.default_rng(seed)
+        directions = np.vstack([generator.normal(size=(50, len(scale))), np.eye(len(scale))])
+        on_ball = directions / p_norm(directions, other)[:, None] * inner
+        assert all(region.gauge(point) <= radius * (1 + 1e-9) for point in on_ball)
+        # The extreme direction: for q <= p the narrowest axis, else Hölder's equality case.
+        excess = 1 / norm - 1 / other
+        weights = (1 / np.array(scale)) ** ((1 / excess) * (1 / other)) if excess > 0 and math.isfinite(other) else None
+        if excess <= 0:
+            weights = (np.array(scale) == min(scale)).astype(float)
+        if weights is None:
+            weights = np.ones(len(scale))
+        worst = weights / float(p_norm(weights, other)) * inner
+        assert region.gauge(worst) >= radius * (1 - 1e-6) or (excess <= 0 and scale.count(min(scale)) > 1)
+
+    def test_volume_against_monte_carlo(self) -> None:
+        """The share of a box's points inside; four standard errors, false alarm below 1e-4 per norm, seed fixed."""
+        generator, n = np.random.default_rng(0), 200_000
+        scale = np.array([0.5, 1.0, 2.0])
+        for norm in (0.5, 1.0, 2.0, 3.0, math.inf):
+            region = Region(np.zeros(3), scale, 0.8, norm)
+            points = generator.uniform(-1, 1, size=(n, 3)) * scale * 0.8
+            share = np.mean(p_norm(points / scale, norm) <= 0.8)
+            expected = math.exp(region.log_volume) / np.prod(2 * scale * 0.8)
+            assert abs(share - expected) <= 4 * math.sqrt(max(expected * (1 - expected), 1e-12) / n) + 1e-12
+
+    def test_proxy_radius_is_that_of_the_ball_of_the_same_volume(self) -> None:
+        region = Region(np.zeros(4), np.array([0.1, 1.0, 3.0, 7.0]), 0.6, 2)
+        ball = Region(np.zeros(4), np.array(1.0), region.proxy_radius, 2)
+        assert math.isclose(region.log_volume, ball.log_volume)
+
+    def test_the_geometric_mean_does_not_drift(self) -> None:
+        assert geometric_mean(np.full(150_528, 0.37)) == 0.37

@@ -8,7 +8,7 @@ from typing import Any
 from smoothcert.errors import MissingExtra
 
 
-def import_extra(library: str, use: str) -> Any:
+def import_extra(library: str, use: str, extra: str = "") -> Any:
     """The library, or a MissingExtra that says what it is for and how to get it.
 
     >>> import_extra("no_such_library", "models from nowhere")
@@ -22,5 +22,5 @@ def import_extra(library: str, use: str) -> Any:
         reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
         raise MissingExtra(
             f"{use} need {library}, which does not import here ({reason}); "
-            f"install it beside this torch: pip install 'smoothcert[{library}]'"
+            f"install it beside this torch: pip install 'smoothcert[{extra or library}]'"
         ) from problem

@@ -1,0 +1,27 @@
+# The public names, each declared here and nowhere else: __init__.py reads where they live from these lines, and type
+# checkers read the lines themselves, so that both refuse a name that does not exist.
+from smoothcert.attacks.check import attack as attack
+from smoothcert.certificates import Certificate as Certificate
+from smoothcert.certificates import Soundness as Soundness
+from smoothcert.data.guests import as_dataset as as_dataset
+from smoothcert.engine import Engine as Engine
+from smoothcert.errors import SmoothcertError as SmoothcertError
+from smoothcert.estimators.bounds import Bound as Bound
+from smoothcert.memory.memory import Memory as Memory
+from smoothcert.noise import Noise as Noise
+from smoothcert.radius.bracket import certified_radius as certified_radius
+from smoothcert.regions import Region as Region
+from smoothcert.report.runs import Run as Run
+from smoothcert.run import certify_all as certify_all
+from smoothcert.smoother import Smoother as Smoother
+from smoothcert.smoother import Tuner as Tuner
+from smoothcert.tuners.ancer import Ancer as Ancer
+from smoothcert.tuners.data_dependent import DataDependent as DataDependent
+from smoothcert.tuners.hill_climb import HillClimb as HillClimb
+from smoothcert.tuners.pattern import Pattern as Pattern
+from smoothcert.tuners.reuse import Reuse as Reuse
+from smoothcert.tuners.ucan import DatasetWise as DatasetWise
+from smoothcert.tuners.ucan import PerInput as PerInput
+from smoothcert.votes import Votes as Votes
+
+__version__: str

@@ -1,0 +1,174 @@
+"""What is asked of a classifier, as data: any worker, on any machine, answers it with the same numbers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from smoothcert.maths import IntArray
+from smoothcert.noise import Noise
+from smoothcert.seeds import Stage
+
+Placer = Callable[[Tensor, Tensor], Tensor]
+
+
+class Scene(ABC):
+    """What the classifier is shown, row by row; a value that pickles, whatever was prepared from it."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """Of one row."""
+
+    @property
+    def drawn_from(self) -> Noise | None:
+        """The noise that is drawn for each block; None if nothing is."""
+        return None
+
+    @abstractmethod
+    def place(self, start: int, drawn: Tensor, out: Tensor) -> Tensor:
+        """The block that begins with row ``start``, from what was drawn for it; may be written to ``out``."""
+
+    def tally(self, start: int, logits: Tensor) -> IntArray:
+        """What the logits of these rows add to the total."""
+        return tally(logits)
+
+    @abstractmethod
+    def to(self, device: torch.device) -> Scene:
+        """The same on a device."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plain(Scene):
+    """One input as it is, in every row."""
+
+    x: Tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.x.shape)
+
+    def place(self, start: int, drawn: Tensor, out: Tensor) -> Tensor:
+        return out.copy_(self.x)
+
+    def to(self, device: torch.device) -> Plain:
+        return Plain(self.x.to(device))
+
+
+@dataclass(frozen=True, eq=False)
+class Noisy(Scene):
+    """One input under its noise."""
+
+    x: Tensor
+    noise: Noise
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.x.shape)
+
+    @property
+    def drawn_from(self) -> Noise:
+        return self.noise
+
+    @cached_property
+    def _placer(self) -> Placer:
+        return self.noise.placer(self.x)
+
+    def place(self, start: int, drawn: Tensor, out: Tensor) -> Tensor:
+        return self._placer(drawn, out)
+
+    def to(self, device: torch.device) -> Noisy:
+        return Noisy(self.x.to(device), self.noise)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Noisy, (self.x.cpu(), self.noise)
+
+
+@dataclass(frozen=True, eq=False)
+class Turns(Scene):
+    """Several inputs under one noise, by turns: row i is of the input i modulo their number.
+
+    Rows of different inputs share a block, since the classifier is a fixed function of its row.
+    """
+
+    inputs: Tensor  # (inputs, *event)
+    noise: Noise
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.inputs.shape[1:])
+
+    @property
+    def drawn_from(self) -> Noise:
+        return self.noise
+
+    @cached_property
+    def _placers(self) -> list[Placer]:
+        return [self.noise.placer(x) for x in self.inputs]
+
+    def _rows_of(self, position: int, start: int) -> slice:
+        """The rows of a block that are of one input."""
+        return slice((position - start) % len(self.inputs), None, len(self.inputs))
+
+    def place(self, start: int, drawn: Tensor, out: Tensor) -> Tensor:
+        for position, place in enumerate(self._placers):
+            rows = self._rows_of(position, start)
+            place(drawn[rows], out[rows])
+        return out
+
+    def tally(self, start: int, logits: Tensor) -> IntArray:
+        """The votes on each input, (inputs, classes + 1)."""
+        return np.stack([tally(logits[self._rows_of(at, start)]) for at in range(len(self.inputs))])
+
+    def to(self, device: torch.device) -> Turns:
+        return Turns(self.inputs.to(device), self.noise)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Turns, (self.inputs.cpu(), self.noise)
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """The votes of ``number`` blocks of a scene, from block ``first`` on; index and stage key what is drawn for them.
+
+    votes: how many rows of the scene count, over all its blocks: surplus rows of the last one do not. shared: the draws
+    are those that all inputs share, and the index keys none.
+    """
+
+    index: int
+    stage: Stage
+    scene: Scene
+    first: int
+    number: int
+    votes: int
+    shared: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Tuning:
+    """The noise of one input is to be chosen, from the one it starts with."""
+
+    index: int
+    x: Tensor
+    start: Noise
+
+
+Task = Ask | Tuning
+
+
+def tally(logits: Tensor) -> IntArray:
+    """Votes per class, and in the last place the rows with a NaN, which is the largest of its row."""
+    return torch.bincount(winners(logits), minlength=logits.shape[1] + 1).cpu().numpy()
+
+
+def winners(logits: Tensor) -> Tensor:
+    """The class of each row, and the number of classes where there is a NaN."""
+    largest, found = logits.max(dim=1)
+    return found.masked_fill_(largest.isnan(), logits.shape[1])

@@ -1,0 +1,13 @@
+"""Where votes are cast, one file per kind. A new one is a file and a line of EXECUTORS."""
+
+from __future__ import annotations
+
+from smoothcert.execution.base import Executor
+from smoothcert.execution.threads import Threads
+from smoothcert.registry import Registry
+
+__all__ = ["EXECUTORS", "REGISTRY", "Executor", "Threads", "executor_named"]
+
+EXECUTORS: dict[str, type[Executor]] = {"threads": Threads}
+REGISTRY: Registry[Executor] = Registry("executor", "smoothcert.executors", EXECUTORS, Executor)  # type: ignore[type-abstract]
+executor_named = REGISTRY.make
