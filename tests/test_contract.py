@@ -47,6 +47,7 @@ ORDER = [
     *(
         "seeds",
         "noise",
+        "sight",
         "asks",
         "models",
         "answers",

@@ -22,6 +22,11 @@ from smoothcert.tuners.pattern import Pattern as Pattern
 from smoothcert.tuners.reuse import Reuse as Reuse
 from smoothcert.tuners.ucan import DatasetWise as DatasetWise
 from smoothcert.tuners.ucan import PerInput as PerInput
+from smoothcert.views import Ablation as Ablation
+from smoothcert.views import Bands as Bands
+from smoothcert.views import Blocks as Blocks
+from smoothcert.views import Chunks as Chunks
+from smoothcert.views import Splitting as Splitting
 from smoothcert.votes import Votes as Votes
 
 __version__: str

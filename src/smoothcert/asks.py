@@ -15,6 +15,7 @@ from torch import Tensor
 from smoothcert.maths import IntArray
 from smoothcert.noise import Noise
 from smoothcert.seeds import Stage
+from smoothcert.sight import Sight
 
 Placer = Callable[[Tensor, Tensor], Tensor]
 
@@ -92,6 +93,35 @@ class Noisy(Scene):
 
 
 @dataclass(frozen=True, eq=False)
+class Viewed(Noisy):
+    """Views of one input: where all are asked row i is view i, beginning again after the last; else they are drawn."""
+
+    @property
+    def sight(self) -> Sight:
+        """The views."""
+        assert isinstance(self.noise, Sight)
+        return self.noise
+
+    @property
+    def drawn_from(self) -> Noise | None:  # type: ignore[override]
+        return None if self.sight.view.complete else self.noise
+
+    def place(self, start: int, drawn: Tensor, out: Tensor) -> Tensor:
+        lens = self.sight.numbered(start, len(out), self.shape, self.x.device) if self.sight.view.complete else drawn
+        return self._placer(lens, out)
+
+    def tally(self, start: int, logits: Tensor) -> IntArray:
+        """Votes per class; a view that is not sure enough votes for nobody."""
+        return tally(logits, self.sight.view.confidence)
+
+    def to(self, device: torch.device) -> Viewed:
+        return Viewed(self.x.to(device), self.noise)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Viewed, (self.x.cpu(), self.noise)
+
+
+@dataclass(frozen=True, eq=False)
 class Turns(Scene):
     """Several inputs under one noise, by turns: row i is of the input i modulo their number.
 
@@ -163,9 +193,16 @@ class Tuning:
 Task = Ask | Tuning
 
 
-def tally(logits: Tensor) -> IntArray:
-    """Votes per class, and in the last place the rows with a NaN, which is the largest of its row."""
-    return torch.bincount(winners(logits), minlength=logits.shape[1] + 1).cpu().numpy()
+def tally(logits: Tensor, confidence: float = 0.0) -> IntArray:
+    """Votes per class, and in the last place the rows with a NaN, which is the largest of its row, or not sure enough.
+
+    >>> tally(torch.tensor([[3.0, 0.0], [0.1, 0.0], [0.0, torch.nan]]), 0.9)
+    array([1, 0, 2])
+    """
+    found = winners(logits)
+    if confidence > 0:
+        found = found.masked_fill(~(logits.double().softmax(dim=1).amax(dim=1) >= confidence), logits.shape[1])
+    return torch.bincount(found, minlength=logits.shape[1] + 1).cpu().numpy()
 
 
 def winners(logits: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,13 +10,20 @@ from importlib import import_module
 
 import numpy as np
 
+from smoothcert.errors import SettingError
 from smoothcert.estimators import Plan, check_votes, estimator_of
-from smoothcert.estimators.bounds import Bound
-from smoothcert.laws import Law
+from smoothcert.estimators.base import Target
+from smoothcert.estimators.bounds import Bound, Counted
+from smoothcert.laws import Law, law_named
 from smoothcert.maths import FloatArray
+from smoothcert.maths.counting import counted_reach
 from smoothcert.maths.geometry import round_down
 from smoothcert.radius import RadiusTarget, proved_radius
 from smoothcert.regions import Region
+from smoothcert.threats import ReplacedRegion, Threat
+from smoothcert.views import REGISTRY as VIEWS
+from smoothcert.views import View, view_named
+from smoothcert.views.target import ViewTarget
 from smoothcert.votes import Votes
 
 
@@ -45,14 +53,17 @@ class Certificate:
 
     label: int | None
     bound: Bound
-    region: Region | None
+    region: Region | ReplacedRegion | None
     soundness: Soundness
     rule: str = ""
 
     def __repr__(self) -> str:
-        worth = f"{self.soundness.value}, p >= {round_down(self.bound.lower, 4)}"
+        sure = "exact" if self.exact else f"p >= {round_down(self.bound.lower, 4)}"
+        worth = f"{self.soundness.value}, {sure}"
         if self.label is None or self.region is None:
             return f"Certificate(abstains, {worth})"
+        if isinstance(self.region, ReplacedRegion):
+            return f"Certificate(label={self.label}, threat={self.region.threat}, {worth})"
         return f"Certificate(label={self.label}, radius={round_down(self.radius)}, norm={self.region.norm:g}, {worth})"
 
     def _repr_html_(self) -> str:
@@ -63,13 +74,18 @@ class Certificate:
 
     @property
     def radius(self) -> float:
-        """The plain l_p certificate: the radius of the largest ball inside the region."""
+        """The plain l_p certificate: the radius of the largest ball inside the region; against a threat, its size."""
         return 0.0 if self.region is None else self.region.inner_radius
 
     @property
     def proxy_radius(self) -> float:
-        """The radius of the ball of the region's volume."""
-        return 0.0 if self.region is None else self.region.proxy_radius
+        """The radius of the ball of the region's volume; a region against a threat has none, and its size stands here."""
+        return self.region.proxy_radius if isinstance(self.region, Region) else self.radius
+
+    @property
+    def exact(self) -> bool:
+        """Were all views asked, so that nothing is left to chance?"""
+        return isinstance(self.bound, Counted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,20 +100,57 @@ def conclude(
     ballot: Ballot,
     *,
     plan: Plan,
-    law: Law,
+    law: Law | View,
     center: FloatArray,
     scale: FloatArray,
-    norm: float,
+    norm: float | Threat,
     soundness: Soundness,
     uniform: float = 1.0,
 ) -> Certificate:
-    """The certificate that the votes support; an abstention when they cannot tell the class from its rivals."""
+    """The certificate that the votes support; an abstention when they cannot tell the class from its rivals.
+
+    Complete votes are counted, and always have a class.
+    """
+    if isinstance(norm, Threat) and not isinstance(law, View):
+        raise SettingError(
+            f"the threat {norm} needs views, such as bands or ablation; these are votes under noise ({law})"
+        )
+    if isinstance(law, View) and law.complete:
+        return _counted(ballot.estimation, law, center, norm, soundness)
     check_votes(plan, ballot.estimation)
     label = int(ballot.selection.leaders()[0])
-    dim = int(np.size(center))
-    target = RadiusTarget(law, norm, dim, float(np.min(scale)))
+    target = target_of(law, norm, np.shape(center), scale)
     bound = estimator_of(plan).judge(plan, target, uniform).bound(ballot.estimation, label)
     if not bound.lower > bound.rival:
         return Certificate(None, bound, None, soundness)
-    proved = proved_radius(law, norm, dim, bound)
+    if isinstance(target, ViewTarget):
+        region = target.view.region(center, norm, target.reach(bound.lower, bound.rival))
+        return Certificate(label, bound, region, soundness, "counting, sampled views")
+    assert isinstance(law, Law)
+    assert not isinstance(norm, Threat)
+    proved = proved_radius(law, norm, int(np.size(center)), bound)
     return Certificate(label, bound, Region(center, scale, proved.value, norm), soundness, proved.rule)
+
+
+def _counted(votes: Votes, view: View, center: FloatArray, threat: float | Threat, soundness: Soundness) -> Certificate:
+    """The certificate of complete votes: as long as no more views change than the winner can spare, it wins."""
+    views, cast = view.count(np.shape(center)), int(votes.trials[0, -1])
+    assert cast == views, f"{cast} votes of {views} views: not complete"
+    counts = votes.counts[0, -1]
+    winner, reach = counted_reach(counts)
+    bound = Counted.of(counts.tolist(), views, int(winner))
+    rule = f"counting, all {views} views"
+    return Certificate(int(winner), bound, view.region(center, threat, int(reach)), soundness, rule)
+
+
+def target_of(law: Law | View, norm: float | Threat, shape: tuple[int, ...], scale: FloatArray) -> Target:
+    """What an estimator aims at: a radius under a law, or the size of a threat with views."""
+    if isinstance(law, View):
+        return ViewTarget(law, norm, shape)
+    assert not isinstance(norm, Threat)
+    return RadiusTarget(law, norm, math.prod(shape), float(np.min(scale)))
+
+
+def smoothing_named(text: str) -> Law | View:
+    """The law of noise, or the views, that a record was made with."""
+    return view_named(text) if VIEWS.knows(text) else law_named(text)

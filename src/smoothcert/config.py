@@ -63,7 +63,8 @@ class NoiseSettings(Checked):
     law: str = setting(
         "gaussian",
         "gaussian, laplace, uniform, hyperbolic_secant, generalized_normal:beta=1.5, cauchy, pareto, laplace_gaussian or "
-        "exponential_mixture; `smoothcert list laws` tells more.",
+        "exponential_mixture; or views, for exact certificates: splitting:lam=3, bands:width=4, blocks, chunks or ablation; "
+        "`smoothcert list laws` and `smoothcert list views` tell more.",
         flag="--noise",
         metavar="NAME[:KEY=VALUE,…]",
     )

@@ -17,7 +17,7 @@ from smoothcert.laws import Law, law_named
 from smoothcert.maths import FloatArray
 from smoothcert.maths.grid import LARGEST_STEP, certified_point, domain_of, whole_steps
 from smoothcert.maths.steps import StepTable
-from smoothcert.registry import fitted
+from smoothcert.registry import Plugin, fitted
 from smoothcert.seeds import KeyedDraws, TorchDraws
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -91,6 +91,11 @@ class Noise:
             )
         law = law_named(law)
         return cls(law, law.scale_of(sigma), grid=grid)
+
+    @property
+    def named(self) -> Plugin:
+        """What runs and records call it by: its law."""
+        return self.law
 
     @property
     def domain(self) -> str:

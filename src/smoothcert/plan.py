@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from smoothcert.maths import IntArray
 
 ALL_VOTES = "all votes"
+ALL_VIEWS = "all views"
 IN_RUN = "run"  # a memory that is kept in the run directory
 
 
@@ -47,7 +48,15 @@ class Plan(Checked):
 class Voting(Plan):
     """A plan, and what else is asked about the votes; Smoother has a keyword for each."""
 
-    norm: float = setting(2.0, "The norm of the radii: 1, 2, inf or any p above 0; radii of two norms do not compare.")
+    norm: float = setting(
+        2.0, "The norm of the radii: 1, 2, inf or any p above 0, or 0 with views; radii of two norms do not compare."
+    )
+    threat: str | None = setting(
+        None,
+        "Instead of a norm, with views: what an adversary may replace, and how much of it: patch:5 (a square of pixels), l0:3 "
+        "(any coordinates) or span:8 (places in a row).",
+        metavar="KIND:SIZE",
+    )
     method: str = setting(
         "fixed",
         "Who chooses the noise, with parameters such as ancer:steps=60,kappa=1.5: fixed; per input data_dependent (one "

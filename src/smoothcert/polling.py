@@ -92,7 +92,7 @@ class Pollster:
         if not ask.shared:
             drawn = self._fresh(ask, number, noise)
             return scene.place(start, drawn, drawn)
-        key = (noise.law, id(noise.scale), id(noise.loc), noise.grid, scene.shape, ask.stage, number)
+        key = (noise.named, id(noise.scale), id(noise.loc), noise.grid, scene.shape, ask.stage, number)
         with self._drawing:
             if key not in self._drawn:
                 # The noise is kept with its draws, so that the identities of its parts stay theirs.

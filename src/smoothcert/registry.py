@@ -208,6 +208,15 @@ class Registry(Generic[Member]):
             raise SettingError(f"{name} is no {self.kind}: it must be a subclass of {name_of(self.base)}")
         return found
 
+    def knows(self, spec: str) -> bool:
+        """Does this text name a member? What cannot be found is for another registry to complain about."""
+        if spec.partition(":")[0] in self.names:
+            return True
+        try:
+            return bool(self.find(split_spec(spec)[0]))
+        except SettingError:
+            return False
+
     def make(self, spec: str | Member) -> Member:
         """The member that a text describes; a member is returned as it is."""
         if not isinstance(spec, str):

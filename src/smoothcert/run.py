@@ -26,6 +26,7 @@ from smoothcert.identity import described, differences, name_for
 from smoothcert.maths.overlap import check_convex
 from smoothcert.memory.memory import Memory
 from smoothcert.memory.of_run import check_kept, is_missing, keeper_at, same_place
+from smoothcert.plan import ALL_VIEWS
 from smoothcert.polling import make_fixed
 from smoothcert.records.record import Parameter, Record, record_of
 from smoothcert.smoother import Batch, Poll, Smoother
@@ -54,8 +55,10 @@ def describe(smoother: Smoother, dataset: Dataset) -> Facts:
         **smoother.identity,
         "data": dataset.fingerprint(),
         "norm": str(smoother.norm),
+        **smoother.aim.facts,
         "select": smoother.select,
         **json.loads(json.dumps(asdict(smoother.plan))),
+        **smoother.aim.facts_of_votes(dataset.shape),
         "shared_noise": smoother.engine.shared_noise,
         "check": smoother.check,
         "smoothcert": smoothcert.__version__,
@@ -200,12 +203,12 @@ def record_poll(
         poll.ballot,
         index=poll.index,
         truth=truth,
-        law=str(poll.noise.law),
+        law=str(poll.noise.named),
         scale=parameter(poll.noise.scale),
         loc=parameter(poll.noise.loc),
         domain=poll.noise.domain,
-        norm=smoother.norm,
-        stopped=smoother.estimator.stopped(smoother.plan, certificate.bound.trials),
+        norm=smoother.aim.against,
+        stopped=ALL_VIEWS if certificate.exact else smoother.estimator.stopped(smoother.plan, certificate.bound.trials),
         uniform=smoother.uniform_for(poll.index),
         # What a memory answers instead is no answer under this noise.
         echo=poll.echo if certificate.label == int(poll.ballot.selection.leaders()[0]) else None,

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.answers import Loaded
-from smoothcert.asks import Ask, Noisy, Tuning
-from smoothcert.certificates import Ballot, Certificate, Soundness, conclude, weakest
+from smoothcert.asks import Ask, Noisy, Tuning, Viewed
+from smoothcert.certificates import Ballot, Certificate, Soundness, conclude, target_of, weakest
 from smoothcert.data.base import Dataset
 from smoothcert.data.guests import as_dataset, is_batch
 from smoothcert.echo import NUMBER, VOTES, References, beside, mixed
@@ -39,12 +39,15 @@ from smoothcert.noise import Noise
 from smoothcert.plan import Plan, Voting
 from smoothcert.polling import Pollster, default_block, make_fixed
 from smoothcert.probing import Probe, RandomProbe
-from smoothcert.radius import RadiusTarget, check_norm, proved_radius
+from smoothcert.radius import proved_radius
 from smoothcert.records.record import Parameter
 from smoothcert.registry import Plugin
 from smoothcert.runtimes import runtime_named
 from smoothcert.sections import facts
 from smoothcert.seeds import Stage, draws_for
+from smoothcert.sight import Aim, Sight
+from smoothcert.threats import Threat
+from smoothcert.views import View
 from smoothcert.votes import Votes
 
 Kind = TypeVar("Kind")
@@ -113,7 +116,11 @@ class _Brief(type):
 
 
 class Smoother(nn.Module, metaclass=_Brief):
-    """The classifier that answers what the base classifier most often answers under noise.
+    """The classifier that answers what the base classifier most often answers under noise, or of finite views.
+
+    Views take the place of noise, with a norm or a threat that they have a certificate against, such as
+    Smoother(model, Bands(width=4), threat="patch:5"). Where all of them are asked nothing is left to chance: what is about
+    votes (select, estimate, alpha, estimator, radii) is not used, certificates are exact and predict never abstains.
 
     estimator: sequential (stops when the radii, or the radius within its tolerance, are decided), fixed (all the votes),
     group_sequential, union, betting or randomized, with parameters ("sequential:rivals=runner_up" bounds the strongest rival
@@ -137,9 +144,10 @@ class Smoother(nn.Module, metaclass=_Brief):
     def __init__(
         self,
         model: Callable[[Tensor], Any],
-        noise: Noise,
+        noise: Noise | View,
         norm: float | str = Voting.norm,
         *,
+        threat: str | Threat | None = Voting.threat,
         select: int = Voting.select,
         estimate: int = Voting.trials,
         alpha: float = Voting.alpha,
@@ -155,7 +163,10 @@ class Smoother(nn.Module, metaclass=_Brief):
         own_randomness: bool = Voting.own_randomness,
     ) -> None:
         super().__init__()
-        norm = check_norm(norm)
+        given = Sight(noise) if isinstance(noise, View) else noise
+        self.noise = _of_type(given, Noise, 'sc.Noise.isotropic("gaussian", sigma=0.25)')
+        self.aim, chooser = Aim.of(self.noise, norm, threat), _tuner_named(tuner)
+        self.aim.check(tunes="" if isinstance(chooser, FixedNoise) else chooser.title, own_randomness=own_randomness)
         asked = Voting(str(estimator_named(estimator)), estimate, alpha, radii, select=select, seed=seed)  # type: ignore[arg-type]
         if forward_draws < 1:
             raise SettingError(f"forward_draws={forward_draws} must be at least 1")
@@ -165,11 +176,11 @@ class Smoother(nn.Module, metaclass=_Brief):
             asked.estimator, asked.trials, asked.alpha, tuple(sorted(asked.radii)), engine.block or Plan.block
         )
         self.estimator = estimator_of(self.plan)
-        self.noise = noise = _of_type(noise, Noise, 'sc.Noise.isotropic("gaussian", sigma=0.25)')
-        if self.estimator.bounds_rivals:
-            proved_radius(noise.law, norm, 1, Bound(0.9, asked.alpha, 1, 0.05))  # refuses a law without such a theorem
-        self.model, self.norm = as_classifier(model), norm
-        self.select, self.seed, self.tuner = asked.select, asked.seed, _tuner_named(tuner)
+        if self.estimator.bounds_rivals and self.aim.view is None:
+            # refuses a law without such a theorem
+            proved_radius(self.noise.law, self.aim.norm, 1, Bound(0.9, asked.alpha, 1, 0.05))
+        self.model, self.norm = as_classifier(model), self.aim.norm
+        self.select, self.seed, self.tuner = asked.select, asked.seed, chooser
         self.device, self.forward_draws, self.given_identity = device_named(engine.device), forward_draws, identity
         self.to(self.device)
         self.runtime = runtime_named(engine.runtime)
@@ -200,8 +211,14 @@ class Smoother(nn.Module, metaclass=_Brief):
         return f"{self.noise!r}, norm={self.norm:g}, tuner={self.tuner}"
 
     def suit(self, shape: Sequence[int]) -> None:
-        """Fit the block size to inputs of this shape, unless one was given: the memory of a call follows it."""
+        """Fit the block size to inputs of this shape, unless one was given: the memory of a call follows it.
+
+        All views of an input are asked in blocks of about one size. A shape that the views or the threat do not fit is refused.
+        """
+        views = self.aim.views(tuple(shape))
         block = self.engine.block or default_block(tuple(shape))
+        if views is not None and self.engine.block is None:
+            block = -(-views // -(-views // block))
         if block != self.plan.block:
             self.plan, self.pollster = replace(self.plan, block=block), replace(self.pollster, block=block)
 
@@ -212,7 +229,7 @@ class Smoother(nn.Module, metaclass=_Brief):
             **facts(self.runtime),
             **self.runtime.versions,
             "model": identity(self.model.model, self.given_identity),
-            "law": described(self.noise.law),
+            "law": described(self.noise.named),
             "scale": _parameter_fact(self.noise.scale),
             "loc": _parameter_fact(self.noise.loc),
             "domain": self.noise.domain,
@@ -225,6 +242,8 @@ class Smoother(nn.Module, metaclass=_Brief):
 
     def refer_to(self, dataset: Dataset) -> None:
         """Take references from a data set: they tell a certificate of its inputs from one that any input would get."""
+        if isinstance(self.noise, Sight):
+            return  # nobody chooses views for an input
         self.suit(dataset.shape)
         make_fixed(self.model)
         self.references = References.of(dataset, self.driver, self.noise)
@@ -262,10 +281,21 @@ class Smoother(nn.Module, metaclass=_Brief):
 
     def _vote(self, batch: Batch, votes: int | None) -> list[int | None]:
         """The model's answer per input, or None where the votes cannot tell."""
+        if self.aim.complete:
+            self._refuse_fewer(votes, tuple(batch.x.shape[1:]))
+            return [self.conclude(poll).label for poll in self.polls([batch])]
         looks = np.array([votes or self.select])
         counts = self.driver.run(self._count(item, Stage.PREDICT, looks) for item in self._prepared(batch))
         tables = [count.votes() for count in counts]
         return [int(table.leaders()[0]) if leads(table, self.plan.alpha)[0] else None for table in tables]
+
+    def _refuse_fewer(self, votes: int | None, shape: tuple[int, ...]) -> None:
+        """Complete views are asked all, or the answer would not be the one that was certified."""
+        views = self.aim.views(shape)
+        if votes not in (None, views):
+            raise SettingError(
+                f"votes={votes}: {self.noise.named} has {views} views, all of which are asked; leave it out"
+            )
 
     def certify(self, x: Any, first_index: int = 0) -> list[Certificate]:
         """One Certificate per input, each wrong with probability at most alpha.
@@ -297,7 +327,8 @@ class Smoother(nn.Module, metaclass=_Brief):
         """
         asked: dict[int, _Item] = {}  # by index
         own = self.tuner.reads_input and self.tuner.costly
-        jobs = self._choosing(batches, asked) if own else self._chosen(batches, asked)
+        ways = self._asking_all if self.aim.complete else self._choosing if own else self._chosen
+        jobs = ways(batches, asked)
         early: list[_Item] = []
         for count in self.driver.run(jobs, self.driver.places if own else None):
             item = asked.pop(count.index)
@@ -323,6 +354,21 @@ class Smoother(nn.Module, metaclass=_Brief):
                 tuning = Tuning(index, x[at], self.noise.row(at, tuple(x.shape[1:]), len(x)))
                 yield Errand(tuning, partial(chosen, tuning, truths[at]))
 
+    def _asking_all(self, batches: Iterable[Batch], asked: dict[int, _Item]) -> Iterator[Job]:
+        """Each input with all its views: there is no class to select and nothing to stop for."""
+        early: list[_Item] = []
+
+        def look(item: _Item, count: Count) -> None:
+            if len(early) < FIRST_INPUTS:
+                early.append(item)
+                self._warn_of_guessing(early)
+
+        for item in (item for batch in batches for item in self._prepared(batch)):
+            asked[item.index] = item
+            looks = np.array([self.aim.views(tuple(item.x.shape))])
+            item.counts[Stage.ESTIMATE] = self._count(item, Stage.ESTIMATE, looks, then=partial(look, item))
+            yield item.counts[Stage.ESTIMATE]
+
     def _chosen(self, batches: Iterable[Batch], asked: dict[int, _Item]) -> Iterator[Job]:
         """Each input with its noise; the class of the first few is selected before the rest."""
         prepared = (item for batch in batches for item in self._prepared(batch))
@@ -338,7 +384,9 @@ class Smoother(nn.Module, metaclass=_Brief):
 
     def _poll(self, item: _Item) -> Poll:
         """What was asked about one input, once all of it is counted."""
-        ballot = Ballot(item.votes(Stage.SELECT), item.votes(Stage.ESTIMATE))
+        estimation = item.votes(Stage.ESTIMATE)
+        none = Votes(0 * estimation.counts[:, -1:], 0 * estimation.invalid[:, -1:])
+        ballot = Ballot(none if self.aim.complete else item.votes(Stage.SELECT), estimation)
         seconds = (item.seconds + sum(count.seconds for count in item.counts.values())) / self.driver.places
         return Poll(item.index, item.x, item.noise, ballot, item.soundness, seconds, item.echo)
 
@@ -347,10 +395,10 @@ class Smoother(nn.Module, metaclass=_Brief):
         return conclude(
             poll.ballot,
             plan=self.plan,
-            law=poll.noise.law,
+            law=self.aim.named(poll.noise),
             center=poll.noise.center_of(poll.x),
             scale=poll.noise.scale.cpu().numpy(),
-            norm=self.norm,
+            norm=self.aim.against,
             soundness=poll.soundness,
             uniform=self.uniform_for(poll.index),
         )
@@ -369,8 +417,9 @@ class Smoother(nn.Module, metaclass=_Brief):
         stops: Callable[[Votes], bool] | None = None,
         then: Callable[[Count], Count | None] | None = None,
     ) -> Count:
-        scene, decided = Noisy(item.x.to(self.device), item.noise), stops or (lambda votes: False)
-        return Count(item.index, stage, scene, looks, self.plan.block, decided, then)
+        decided = stops or (lambda votes: False)
+        kind = Viewed if isinstance(item.noise, Sight) else Noisy
+        return Count(item.index, stage, kind(item.x.to(self.device), item.noise), looks, self.plan.block, decided, then)
 
     def _selection(self, item: _Item) -> Count:
         """The count that chooses the class."""
@@ -380,7 +429,8 @@ class Smoother(nn.Module, metaclass=_Brief):
         """The count that bounds the class which the selection chose."""
         item.counts[Stage.SELECT] = selection
         label = item.leader
-        target = RadiusTarget(item.noise.law, self.norm, item.x.numel(), float(item.noise.scale.min()))
+        named, scale = self.aim.named(item.noise), item.noise.scale.cpu().numpy()
+        target = target_of(named, self.aim.against, tuple(item.x.shape), scale)
         judge = self.estimator.judge(self.plan, target, self.uniform_for(item.index))
         stops = partial(judge.stops, label=label)
         return self._count(item, Stage.ESTIMATE, self.plan.looks, stops, then=partial(self._echo, item, judge))
@@ -438,11 +488,13 @@ class Smoother(nn.Module, metaclass=_Brief):
 
     def _warn_of_guessing(self, early: list[_Item]) -> None:
         """Say, once the first few inputs have their selection votes, if these look like guesses."""
-        selection, truths = [item.votes(Stage.SELECT) for item in early], [item.truth for item in early]
-        reason = random_answers(selection, truths) if len(early) == FIRST_INPUTS else None
+        stage = Stage.ESTIMATE if self.aim.complete else Stage.SELECT
+        selection, truths = [item.votes(stage) for item in early], [item.truth for item in early]
+        half = 0.0 if self.aim.complete else 0.5
+        reason = random_answers(selection, truths, half) if len(early) == FIRST_INPUTS else None
         if reason:
             warnings.warn(
-                f"the network seems to answer at random under this noise ({self.noise.law}): {reason}. Most certificates will be "
+                f"the network seems to answer at random under this noise ({self.noise.named}): {reason}. Most certificates will be "
                 "abstentions or wrong; train it with this noise (smoothcert train), or use a smaller sigma",
                 stacklevel=3,
             )

@@ -29,6 +29,7 @@ class Threat(ABC):
     """
 
     name: ClassVar[str]
+    measure: ClassVar[str]  # what its size counts
     size: int = 1
 
     def __post_init__(self) -> None:
@@ -70,6 +71,7 @@ class Coordinates(Threat):
     """Any few coordinates, or pixels of a picture, wherever they are: distance in l0 (Hamming)."""
 
     name = "l0"
+    measure = "replaced coordinates (l0)"
 
     def covers(self, places: Places) -> bool:
         return int(places.sum()) <= self.size
@@ -87,6 +89,7 @@ class Patch(Threat):
     """A square of size × size pixels anywhere in a picture, cut off at its border and never wrapped around it."""
 
     name = "patch"
+    measure = "side of a replaced patch in pixels"
 
     def covers(self, places: Places) -> bool:
         return max(_extent(np.any(places, axis=axis)) for axis in (0, 1)) <= self.size
@@ -104,6 +107,7 @@ class Span(Threat):
     """Places in a row, such as tokens or bytes."""
 
     name = "span"
+    measure = "replaced places in a row"
 
     def covers(self, places: Places) -> bool:
         return _extent(places) <= self.size
@@ -147,6 +151,16 @@ class ReplacedRegion:
 
     center: FloatArray
     threat: Threat
+
+    @property
+    def norm(self) -> float:
+        """What differs is counted, not measured."""
+        return 0.0
+
+    @property
+    def inner_radius(self) -> float:
+        """The size as a number: what a curve is drawn over."""
+        return float(self.size)
 
     @property
     def size(self) -> int:

@@ -18,6 +18,7 @@ def test_every_key_has_an_entry_and_every_entry_a_use() -> None:
     used = {*citations.ALWAYS, *citations.OTHER_LAWS, *citations.ANISOTROPIC}
     for group in (
         citations.LAWS,
+        citations.VIEWS,
         citations.RULES,
         citations.TUNERS,
         citations.ESTIMATORS,

@@ -12,6 +12,7 @@ from torch import Tensor
 from smoothcert.attacks import ATTACKS, DEFAULT, Attack, attack_named
 from smoothcert.attacks.verdict import judge
 from smoothcert.attacks.victim import Victim
+from smoothcert.attacks.viewed import check_views
 from smoothcert.certificates import Certificate, Soundness
 from smoothcert.errors import InputError, ModelError, SettingError
 from smoothcert.estimators.bounds import check_alpha
@@ -19,6 +20,7 @@ from smoothcert.maths import FloatArray
 from smoothcert.memory.memory import Memory
 from smoothcert.polling import make_fixed
 from smoothcert.records.findings import Attempt, Finding, worst_of
+from smoothcert.sight import Sight
 from smoothcert.smoother import Smoother, checked
 
 NEARER = "nearer"  # the attempt that moves a violation towards the input
@@ -104,6 +106,12 @@ def check(
     assert certificate.region is not None
     assert certificate.label is not None
     make_fixed(smoother.model)
+    if isinstance(smoother.noise, Sight):
+        if effort.attacks is not None:
+            raise SettingError(
+                "attacks search regions under noise; certificates of views have searches of their own: name none"
+            )
+        return check_views(certificate, smoother, x, index, effort.budget, effort.votes, effort.alpha, times)
     victim = Victim(certificate, smoother, x, index, memory, times)
     searches = _searches(effort, victim)
     share = effort.alpha / (len(searches) + 1)  # one for each, and one for the nearer point

@@ -20,6 +20,7 @@ from smoothcert.memory.of_run import check_memory, memory_of
 from smoothcert.records.findings import Finding
 from smoothcert.records.record import certificate_of
 from smoothcert.run import check_same
+from smoothcert.sight import Sight
 from smoothcert.smoother import Smoother
 from smoothcert.store import Place, directory_of, open_run
 
@@ -48,7 +49,8 @@ def attack_run(
         records = [record for record in store.records() if record.label is not None][:limit]
         if not records:
             raise RunError(f"{run} holds no certificates, so there is nothing to attack; certify some inputs first")
-        check_projectable(records[0].norm)
+        if not isinstance(smoother.noise, Sight):
+            check_projectable(records[0].norm)
         if smoother.tuner.reads_input:  # the deployed predictor tunes with the references of the run
             smoother.refer_to(dataset)
         wanted = [(times, record) for times in multiples for record in records]

@@ -20,6 +20,7 @@ from smoothcert.maths.projections import check_projectable, project, snap, to_bo
 from smoothcert.memory.memory import Memory
 from smoothcert.noise import Noise, nearest_on_grid
 from smoothcert.polling import in_blocks, rows_per_call
+from smoothcert.regions import Region
 from smoothcert.seeds import Stage, draws_for, entropy_for, generator_for
 from smoothcert.smoother import Smoother
 
@@ -40,7 +41,7 @@ class Victim:
     def __init__(
         self, certificate: Certificate, smoother: Smoother, x: Tensor, index: int, memory: Memory | None, times: float
     ) -> None:
-        assert certificate.region is not None
+        assert isinstance(certificate.region, Region)
         assert certificate.label is not None
         check_projectable(certificate.region.norm)
         self.smoother, self.x, self.index, self.label = smoother, x, index, certificate.label

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smoothcert.cli.console import progress_bar
+from smoothcert.cli.console import errors, progress_bar
 from smoothcert.config import DataSettings, NoiseSettings, Settings
 from smoothcert.errors import ModelError, SettingError
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from smoothcert.memory.memory import Memory
     from smoothcert.noise import Noise
     from smoothcert.smoother import Smoother
+    from smoothcert.views import View
 
 
 def dataset_of(settings: DataSettings, split: str = "test") -> Dataset:
@@ -45,17 +47,24 @@ def check_told(settings: Settings) -> None:
 
 
 def noise_is_told(settings: NoiseSettings) -> None:
-    """Refuse settings that do not say how large the noise is."""
+    """Refuse settings that do not say how large the noise is; views say it in their name."""
+    from smoothcert.views import REGISTRY
+
+    if REGISTRY.knows(settings.law):
+        return
     if (settings.sigma is None) == (settings.scale is None):
         raise SettingError(
             "give --sigma (a standard deviation) or --scale (the law's own), one of them; for example --sigma 0.25"
         )
 
 
-def noise_of(settings: NoiseSettings, dataset: Dataset) -> Noise:
-    """The noise: by sigma, or by scale; on the data set's grid unless another is named."""
+def noise_of(settings: NoiseSettings, dataset: Dataset, model: str | None = None) -> Noise | View:
+    """Views by their name; or noise by sigma, or by scale, on the data set's grid unless another is named."""
     from smoothcert.noise import Noise
+    from smoothcert.views import REGISTRY
 
+    if REGISTRY.knows(settings.law):
+        return _views(settings, model)
     noise_is_told(settings)
     grid = {"auto": dataset.grid, "none": None}[settings.grid] if isinstance(settings.grid, str) else settings.grid
     loc = _array(settings.loc, "loc")
@@ -66,6 +75,32 @@ def noise_of(settings: NoiseSettings, dataset: Dataset) -> Noise:
     return Noise(plain.law, plain.scale, loc, grid)
 
 
+def _views(settings: NoiseSettings, model: str | None) -> View:
+    """The views, and nothing that is said of noise only; training chose their confidence, unless it is given."""
+    from smoothcert.views import view_named
+
+    usual = NoiseSettings()
+    for name in ("sigma", "scale", "loc", "grid"):
+        if getattr(settings, name) != getattr(usual, name):
+            raise SettingError(
+                f"--noise {settings.law} names views, which have no {name}; leave it out: what they have is written after "
+                "their name (smoothcert list views)"
+            )
+    view = view_named(settings.law)
+    if model is None or Path(model).suffix != ".safetensors" or "confidence=" in settings.law:
+        return view
+    from smoothcert.models import CONFIDENCE_KEY, read_metadata
+
+    kept = read_metadata(model)
+    trained = kept.get("smoothcert.noise", "").partition(" ")[0]
+    chosen = float(kept.get(CONFIDENCE_KEY, 0.0)) if trained == str(view) else 0.0
+    if chosen:
+        errors.print(
+            f"views vote from a softmax of {chosen:g} on, as training chose; confidence=… after their name is another"
+        )
+    return replace(view, confidence=chosen)
+
+
 def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = None) -> Smoother:
     """The smoothed classifier, all settings checked before anything is computed or written."""
     from smoothcert.engine import device_named
@@ -74,7 +109,7 @@ def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = No
     from smoothcert.tuners import tuner_named
 
     check_told(settings)
-    noise, votes = noise_of(settings.noise, dataset), settings.votes
+    noise, votes = noise_of(settings.noise, dataset, settings.model.source), settings.votes
     tuner = tuner_named(method_of(votes.method, settings.model.source))
     device_named(settings.engine.device)
     source = settings.model
@@ -91,6 +126,7 @@ def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = No
         model,
         noise,
         votes.norm,
+        threat=votes.threat,
         select=votes.select,
         estimate=votes.trials,
         alpha=votes.alpha,

@@ -14,7 +14,7 @@ from smoothcert.errors import SettingError, without_passwords
 
 NAME = "recertify"
 EXAMPLE = "smoothcert recertify runs/a --alpha 0.01 --out runs/a-0.01"
-JUDGED = ("alpha", "estimator", "radii")
+JUDGED = ("alpha", "estimator", "radii", "threat")
 
 
 @takes(Settings, *(f"votes.{name}" for name in JUDGED), of_run=True)
@@ -26,15 +26,21 @@ def command(
     """Certify again from the raw counts of a run: another alpha, another bound, another grid.
 
     Refuses what the stored votes cannot prove. Decide on alpha, radii and estimator before you look at results: chosen
-    afterwards, alpha is no probability of error any more. --radii none asks for the whole radius.
+    afterwards, alpha is no probability of error any more. --radii none asks for the whole radius. Votes on all views are
+    exact: of them only the --threat can be another.
     """
     from smoothcert.recertify import recertify
 
     votes = given.over(Settings).votes
-    asked = {"alpha": votes.alpha, "estimator": votes.estimator, "radii": tuple(sorted(votes.radii))}
+    asked = {
+        "alpha": votes.alpha,
+        "estimator": votes.estimator,
+        "radii": tuple(sorted(votes.radii)),
+        "threat": votes.threat,
+    }
     changes = {name: value for name, value in asked.items() if given.says(f"votes.{name}")}
     if not changes:
-        raise SettingError("nothing to change; give --alpha, --estimator or --radii")
+        raise SettingError("nothing to change; give --alpha, --estimator or --radii, or for views --threat")
     number = recertify(run, out, changes)
     run, out = without_passwords(run), without_passwords(out)
     errors.print(f"{number} records judged again in {out}; compare with: smoothcert report {run} {out}")

@@ -15,18 +15,20 @@ from smoothcert.training.settings import GeneratorSettings
 if TYPE_CHECKING:
     from smoothcert.noise import Noise
     from smoothcert.training import TrainSettings
+    from smoothcert.views import View
 
 LEARNING = ("dataset", "per_input")  # the kinds of generators that may learn
 
 
 def shaped_training(
-    settings: ShapeSettings, plan: TrainSettings, noise: Noise | None, shape: Sequence[int]
-) -> tuple[Callable[..., Path], TrainSettings, Noise | None]:
+    settings: ShapeSettings, plan: TrainSettings, noise: Noise | View | None, shape: Sequence[int]
+) -> tuple[Callable[..., Path], TrainSettings, Noise | View | None]:
     """Plain training if no shape was asked for; else under a pattern or a learned generator, or with one to be learned."""
     from smoothcert.training import Learned, UcanSettings, train, train_jointly
     from smoothcert.tuners import Pattern, tuner_named
     from smoothcert.tuners.generators import DATASET
     from smoothcert.tuners.ucan import kind_of, load_generator, load_maps
+    from smoothcert.views import View
 
     source = settings.source
     if source is not None and settings.pattern is not None:
@@ -38,6 +40,10 @@ def shaped_training(
     if noise is None:
         raise SettingError(
             "--sigma 0 leaves no noise to be shaped; give --sigma above 0, or no --pattern and --generator"
+        )
+    if isinstance(noise, View):
+        raise SettingError(
+            f"{noise.name} views have no scale to be shaped; give noise, or no --pattern and --generator"
         )
     if settings.pattern is not None:
         plain = "=" not in settings.pattern

@@ -20,10 +20,35 @@ class Bound:
     trials: int
     upper: float | None = None
 
+    def __post_init__(self) -> None:
+        if (self.alpha == 0) != isinstance(self, Counted):
+            raise SettingError(
+                f"alpha={self.alpha} of a {type(self).__name__}: it is 0 where all views were counted, and only there"
+            )
+
     @property
     def rival(self) -> float:
         """What no rival exceeds: the reported upper bound, or all that the class left."""
         return 1.0 - self.lower if self.upper is None else self.upper
+
+
+@dataclass(frozen=True)
+class Counted(Bound):
+    """All views were asked: the class won exactly the share ``lower`` of them and its best rival ``upper``; alpha is 0.
+
+    No other bound may have that alpha, so that nothing that was sampled can claim it.
+    """
+
+    @classmethod
+    def of(cls, counts: Sequence[int], trials: int, label: int) -> Counted:
+        """What the votes of all views say of a class; those that abstained are among the trials only."""
+        rival = max(number for each, number in enumerate(counts) if each != label)
+        return cls(counts[label] / trials, 0.0, trials, rival / trials)
+
+
+def bound_of(lower: float, alpha: float, trials: int, upper: float | None = None) -> Bound:
+    """The bound that a record holds; alpha is 0 in those of complete votes alone."""
+    return (Bound if alpha else Counted)(lower, alpha, trials, upper)
 
 
 def check_alpha(alpha: float) -> None:
@@ -47,16 +72,17 @@ def leads(votes: Votes, alpha: float) -> list[bool]:
     return [decided(int(first), int(second)) for first, second in zip(*votes.top_two(), strict=True)]
 
 
-def random_answers(selection: Sequence[Votes], truths: Sequence[int | None]) -> str | None:
+def random_answers(selection: Sequence[Votes], truths: Sequence[int | None], half: float = 0.5) -> str | None:
     """Why the classifier seems to answer at random under this noise, by its selection votes; None if it does not.
 
     Advice, not a test: a leading class that rarely has half of the votes cannot be certified, and leaders that are
-    right no more often than chance, or one and the same for all, come from a network that never saw such noise.
+    right no more often than chance, or one and the same for all, come from a network that never saw such noise. ``half``
+    is less where votes are counted: a leader with few votes may still be far ahead of its rivals.
     """
     classes = selection[0].counts.shape[-1]
     leaders = [int(votes.leaders()[0]) for votes in selection]
     share = sum(int(v.top_two()[0][0]) / int(v.trials[0, -1]) for v in selection) / len(selection)
-    if share < max(0.5, 1 / classes + 0.1):
+    if share < max(half, 1 / classes + 0.1):
         return (
             f"the leading class gets {share:.0%} of the votes on average over {len(selection)} inputs "
             f"(chance: {1 / classes:.0%})"

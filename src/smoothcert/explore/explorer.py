@@ -24,6 +24,7 @@ from smoothcert.memory.memory import Memory
 from smoothcert.memory.of_run import check_memory, memory_of
 from smoothcert.report.runs import read_runs
 from smoothcert.run import check_same, describe
+from smoothcert.sight import Sight
 from smoothcert.smoother import Smoother
 from smoothcert.store import Place, check_filled, open_run
 
@@ -59,6 +60,8 @@ class Explorer:
         check_filled(run, self.run.lines)
         if any(line.soundness is Soundness.IMPORTED for line in self.run.lines):
             raise RunError(f"{run} was imported from a log, which holds neither votes nor noise to look into")
+        if isinstance(smoother.noise, Sight):
+            raise RunError(f"{run} was certified with views, which have no noise to look into; see smoothcert report")
         check_same(self.run.facts.get("configuration", {}), describe(smoother, dataset), run)
         self.smoother, self.dataset = smoother, dataset
         self.records = {record.index: record for line in self.run.lines for record in line.records}

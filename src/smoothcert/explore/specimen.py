@@ -18,6 +18,7 @@ from smoothcert.maths import FloatArray
 from smoothcert.noise import Noise
 from smoothcert.polling import make_fixed
 from smoothcert.records.record import Arrays, Record, region_of, value_of
+from smoothcert.regions import Region
 from smoothcert.seeds import Stage, draws_for
 from smoothcert.smoother import Smoother
 
@@ -44,7 +45,8 @@ class Specimen:
         scale, loc = (value_of(parameter, store) for parameter in (record.scale, record.loc))
         self.noise = Noise(law_named(record.law), scale, loc, smoother.noise.grid)
         self.center = smoother.noise.center_of(x)
-        self.region = region_of(record, self.center, store)
+        found = region_of(record, self.center, store)
+        self.region = found if isinstance(found, Region) else None
 
     @property
     def index(self) -> int:

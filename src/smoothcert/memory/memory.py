@@ -162,17 +162,19 @@ class Memory:
         rule 'memory', and is no better than what it was taken from: its bound still speaks of the model's own label.
         Weaker labels stay.
         """
-        check(certificate)
+        region = check(certificate)
         with self._lock:
             self._tried = None
-            return self._file.insist(lambda: self._settle(certificate, index, center, run))
+            return self._file.insist(lambda: self._settle(certificate, region, index, center, run))
 
-    def _settle(self, certificate: Certificate, index: int | None, center: ArrayLike | None, run: str) -> Certificate:
+    def _settle(
+        self, certificate: Certificate, region: Region | None, index: int | None, center: ArrayLike | None, run: str
+    ) -> Certificate:
         """One try, which finds out whether an earlier one was kept although the connection broke."""
         with self._file.transaction():
             self._refresh()
             point = self._point(center_of(certificate, None if center is None else self._point(center)))
-            self._check_norm(certificate.region)
+            self._check_norm(region)
             done = self._made(run, index)
             if done is not None:
                 return given_before(done, point)
@@ -180,10 +182,10 @@ class Memory:
             label = self._shelf.label(inside[0]) if inside else certificate.label
             if label is None:
                 return replace(certificate, soundness=worth_once_settled(certificate.soundness))
-            if certificate.region is None:
+            if region is None:
                 source = self._file.at(inside[0] + 1)
                 return taken_over(certificate, source, Region(point, np.array(1.0), 0.0, source.region.norm))
-            settled = self._conclude(certificate, certificate.region, label, inside)
+            settled = self._conclude(certificate, region, label, inside)
             self._store(settled, run, index)
             return settled
 

@@ -86,6 +86,8 @@ def round_radii(records: Sequence[Record], number: int = 6) -> list[float]:
     largest = max((record.radius for record in records), default=0.0)
     if not 0 < largest < math.inf:
         return [0.0]
+    if all(record.threat is not None for record in records):  # sizes are whole numbers
+        return [float(size) for size in range(0, round(largest) + 1, math.ceil(largest / number))]
     magnitude = 10.0 ** math.floor(math.log10(largest / number))
     step = next(magnitude * factor for factor in (1, 2.5, 5, 10) if magnitude * factor * number >= largest)
     return [round(step * k, 10) for k in range(math.floor(largest / step) + 1)]

@@ -73,7 +73,6 @@ def _check(runs: Sequence[Sequence[Record]]) -> None:
     """Refuse what has no envelope: no runs, a run without records, radii of different norms."""
     if not runs or not all(runs):
         raise SettingError(f"{len(runs)} runs were given, and each must hold at least one record")
-    norms = sorted({record.norm for records in runs for record in records})
+    norms = sorted({record.against for records in runs for record in records})
     if len(norms) > 1:
-        written = ", ".join(f"l{norm:g}" for norm in norms)
-        raise SettingError(f"the records are of different norms ({written}); radii compare in one norm only")
+        raise SettingError(f"the records are of different norms ({', '.join(norms)}); radii compare in one norm only")

@@ -13,8 +13,9 @@ from smoothcert.regions import Region
 
 
 def certified_region(record: Record, shape: Sequence[int], store: Arrays) -> Region | None:
-    """What a record certifies, seen from its input; None where its answer does not count, which certifies nothing."""
-    return region_of(record, np.broadcast_to(0.0, tuple(shape)), store) if counts(record) else None
+    """What a record certifies in its norm, seen from its input; None where its answer does not count: nothing."""
+    found = region_of(record, np.broadcast_to(0.0, tuple(shape)), store) if counts(record) else None
+    return found if isinstance(found, Region) else None
 
 
 def superset_share(pairs: Iterable[tuple[Region | None, Region | None]]) -> float:

@@ -6,7 +6,7 @@ A new architecture is a ``Network`` with its sizes as fields, and its name in MO
 from __future__ import annotations
 
 from smoothcert.models.adapters import Classifier, classifier_of, unfixed
-from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
+from smoothcert.models.architecture import ARCHITECTURE_KEY, CONFIDENCE_KEY, Architecture
 from smoothcert.models.exported import Exported
 from smoothcert.models.loading import load_model
 from smoothcert.models.mlp import mlp
@@ -18,6 +18,7 @@ from smoothcert.models.weights import load_weights, read_metadata, read_state, s
 
 __all__ = [
     "ARCHITECTURE_KEY",
+    "CONFIDENCE_KEY",
     "MODELS",
     "REGISTRY",
     "Architecture",

@@ -13,6 +13,7 @@ from smoothcert.errors import ModelError
 from smoothcert.models.networks import REGISTRY
 from smoothcert.models.normalize import check_normalisation, with_normalisation
 
+CONFIDENCE_KEY = "smoothcert.confidence"  # from what softmax on a view votes, where training chose one
 ARCHITECTURE_KEY = "smoothcert.architecture"
 FIELDS = ("name", "shape", "classes", "mean", "std")
 

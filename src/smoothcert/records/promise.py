@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from smoothcert.certificates import Certificate, Soundness, weakest
 from smoothcert.errors import InputError, RunError
-from smoothcert.estimators.bounds import Bound
+from smoothcert.estimators.bounds import bound_of
 from smoothcert.maths import FloatArray
 from smoothcert.maths.overlap import check_convex
 from smoothcert.regions import Region
@@ -35,7 +35,7 @@ class Promise:
 def promise_of(certificate: Certificate, sequence: int, run: str, index: int | None) -> Promise:
     """A settled certificate as the promise with this number."""
     assert certificate.label is not None
-    assert certificate.region is not None
+    assert isinstance(certificate.region, Region)
     details: dict[str, Any] = {"bound": asdict(certificate.bound), "rule": certificate.rule}
     return Promise(sequence, run, index, certificate.label, certificate.region, certificate.soundness, details)
 
@@ -56,21 +56,27 @@ def center_of(certificate: Certificate, center: ArrayLike | None) -> FloatArray:
     return point
 
 
-def check(certificate: Certificate) -> None:
-    """Refuse a certificate whose region says nothing, or that cannot be kept apart from others."""
+def check(certificate: Certificate) -> Region | None:
+    """The certificate's region, if it has one; refuses one that says nothing, or that cannot be kept apart from others."""
     region = certificate.region
     if (certificate.label is None) != (region is None):
         raise InputError(
             f"the certificate has label {certificate.label} and region {region}; give both, or neither (an abstention)"
         )
     if region is None:
-        return
+        return None
+    if not isinstance(region, Region):
+        raise InputError(
+            f"a memory keeps regions in a norm, and this one is against a threat ({region.threat}); exact certificates need "
+            "no memory: every query is answered by all views"
+        )
     check_convex(region.norm)
     if not (math.isfinite(region.radius) and region.radius >= 0):
         raise InputError(f"the region has radius {region.radius}; it must be a finite number >= 0")
     if not (np.all(np.isfinite(region.scale)) and np.all(np.asarray(region.scale) > 0)):
         found = f"from {np.min(region.scale)} to {np.max(region.scale)}"
         raise InputError(f"the region has scales {found}; they must be finite and above 0")
+    return region
 
 
 def worth_once_settled(soundness: Soundness) -> Soundness:
@@ -95,7 +101,7 @@ def given_before(promise: Promise, point: FloatArray) -> Certificate:
     details = promise.details
     return Certificate(
         label=promise.label,
-        bound=Bound(**details["bound"]),
+        bound=bound_of(**details["bound"]),
         region=promise.region,
         soundness=promise.soundness,
         rule=details["rule"],

@@ -11,10 +11,11 @@ import numpy as np
 
 from smoothcert.certificates import Ballot, Certificate, Soundness
 from smoothcert.errors import StoreError
-from smoothcert.estimators.bounds import Bound
+from smoothcert.estimators.bounds import bound_of
 from smoothcert.maths import FloatArray
 from smoothcert.maths.geometry import round_down
 from smoothcert.regions import Region
+from smoothcert.threats import THREATS, ReplacedRegion, Threat
 from smoothcert.votes import Votes
 
 VERSION = 2
@@ -32,10 +33,10 @@ class Record:
     proxy_radius: float  # of the ball of the same volume
     log_volume: float | None  # None for an abstention or a point
     region_radius: float  # in units of scale
-    norm: float
+    norm: float  # 0 against a threat
     soundness: Soundness
     rule: str
-    law: str
+    law: str  # or views
     scale: Parameter
     loc: Parameter
     domain: str
@@ -50,6 +51,7 @@ class Record:
     stopped: str  # why the votes ended: all were cast, radii were decided, or the radius was known within a tolerance
     uniform: float = 1.0  # the random number of randomized Clopper–Pearson, 1 for every other estimator
     echo: float | None = None  # how often other inputs get the label under this noise; None if it was not measured
+    threat: str | None = None  # what was certified against, if not a norm: its radius is a size
     version: int = VERSION
 
     def __repr__(self) -> str:
@@ -58,18 +60,31 @@ class Record:
         return f"Record(index={self.index}, truth={self.truth}, {answer}, norm={self.norm:g}, {known})"
 
     @property
+    def exact(self) -> bool:
+        """Were all views asked? Then there is no alpha, and no votes selected the class."""
+        return self.alpha == 0
+
+    @property
+    def against(self) -> str:
+        """The norm of its radius, or the threat of which it is a size: radii of two do not compare."""
+        return f"l{self.norm:g}" if self.threat is None else self.threat
+
+    @property
     def correct(self) -> bool:
         """Was a label given, and is it the truth?"""
         return self.label is not None and self.label == self.truth
 
     @property
     def leader(self) -> int:
-        """The class that the selection votes chose; the label unless the certificate abstains."""
-        return max(range(len(self.selection)), key=lambda label: (self.selection[label], -label))
+        """The class that the selection votes, or else all views, chose; the label unless the certificate abstains."""
+        votes = self.estimation[-1] if self.exact else self.selection
+        return max(range(len(votes)), key=lambda label: (votes[label], -label))
 
     def to_json(self) -> str:
         """One line of text, the same bytes for the same record."""
         row = dataclasses.asdict(self) | {"norm": str(self.norm)}
+        if self.threat is None:
+            del row["threat"]
         return json.dumps(row, allow_nan=False, sort_keys=True, separators=(",", ":"))
 
     @classmethod
@@ -105,7 +120,7 @@ def record_of(
     scale: Parameter,
     loc: Parameter,
     domain: str,
-    norm: float,
+    norm: float | Threat,
     stopped: str,
     uniform: float = 1.0,
     echo: float | None = None,
@@ -115,7 +130,8 @@ def record_of(
         **_said(certificate),
         index=index,
         truth=truth,
-        norm=norm,
+        norm=0.0 if isinstance(norm, Threat) else norm,
+        threat=norm.name if isinstance(norm, Threat) else None,
         law=law,
         scale=scale,
         loc=loc,
@@ -148,8 +164,8 @@ def _said(certificate: Certificate) -> dict[str, Any]:
         "label": certificate.label,
         "radius": certificate.radius,
         "proxy_radius": certificate.proxy_radius,
-        "log_volume": region.log_volume if region is not None and region.radius > 0 else None,
-        "region_radius": 0.0 if region is None else region.radius,
+        "log_volume": region.log_volume if isinstance(region, Region) and region.radius > 0 else None,
+        "region_radius": region.radius if isinstance(region, Region) else certificate.radius,
         "soundness": certificate.soundness,
         "rule": certificate.rule,
     }
@@ -176,14 +192,16 @@ def scale_of(record: Record, store: Arrays) -> FloatArray:
     return value_of(record.scale, store)
 
 
-def region_of(record: Record, center: FloatArray, store: Arrays) -> Region | None:
+def region_of(record: Record, center: FloatArray, store: Arrays) -> Region | ReplacedRegion | None:
     """The region that a record certifies around its input; None for an abstention."""
     if record.label is None:
         return None
+    if record.threat is not None:
+        return ReplacedRegion(center, THREATS[record.threat](int(record.region_radius)))
     return Region(center, scale_of(record, store), record.region_radius, record.norm)
 
 
 def certificate_of(record: Record, center: FloatArray, store: Arrays) -> Certificate:
     """The certificate that a record stands for, at its input."""
-    bound = Bound(record.lower, record.alpha, record.trials, record.upper)
+    bound = bound_of(record.lower, record.alpha, record.trials, record.upper)
     return Certificate(record.label, bound, region_of(record, center, store), record.soundness, record.rule)

@@ -18,6 +18,13 @@ LAWS: Mapping[str, tuple[str, ...]] = {
     "laplace": ("teng2020l1", "yang2020randomized"),
     "uniform": ("lee2019tight", "yang2020randomized"),
 }
+VIEWS: Mapping[str, tuple[str, ...]] = {
+    "splitting": ("levine2021improved",),
+    "bands": ("levine2020derandomized",),
+    "blocks": ("levine2020derandomized",),
+    "chunks": ("levine2020derandomized",),
+    "ablation": ("levine2020robustness",),
+}
 OTHER_LAWS = ("hong2022unicr",)
 RULES: Mapping[str, tuple[str, ...]] = {
     "Yang et al.": ("yang2020randomized",),
@@ -64,8 +71,9 @@ def keys(run: Run) -> list[str]:
     laws = {record.law.partition(":")[0] for record in records} or {
         str(configuration.get("law", "gaussian")).split(":")[0]
     }
-    owed = set(ALWAYS)
-    owed |= _all(LAWS.get(law, OTHER_LAWS) for law in laws)
+    # Where all views are asked there is no bound, and the smoothing is that of the views.
+    owed = set() if records and all(record.exact for record in records) else set(ALWAYS)
+    owed |= _all(VIEWS.get(law, LAWS.get(law, OTHER_LAWS)) for law in laws)
     owed |= _all(of for part, of in RULES.items() if any(part in rule for rule in {record.rule for record in records}))
     owed |= _all(of for part, of in TUNERS.items() if part in str(configuration.get("tuner", "")))
     owed |= set(ESTIMATORS.get(str(configuration.get("estimator", "")).partition(":")[0], ()))

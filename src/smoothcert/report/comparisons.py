@@ -39,9 +39,10 @@ def envelopes(lines: Sequence[Line], radii: Sequence[float]) -> Sheet | None:
 def supersets(lines: Sequence[Line]) -> Sheet | None:
     """For each ordered pair of lines on the same data: on how many common inputs the first certifies a superset.
 
-    Imported lines are left out: a log gives radii and not the regions, which may be larger than the balls of these radii.
+    Lines against a threat are left out, and imported ones: a log gives radii and not the regions, which may be larger than the balls of these radii.
     """
-    rows, own = [], [line for line in lines if line.soundness is not Soundness.IMPORTED]
+    own = [line for line in lines if line.soundness is not Soundness.IMPORTED and line.records[0].threat is None]
+    rows = []
     with ExitStack() as stack:
         stores = {place: stack.enter_context(open_run(place)) for place in dict.fromkeys(line.place for line in own)}
         for one, other in permutations(own, 2):
@@ -65,7 +66,7 @@ def best_of_all(lines: Sequence[Line]) -> Sheet | None:
     rows = []
     for line in lines:
         others = [o for o in lines if o is not line and _setting(o, "data") == _setting(line, "data")]
-        others = [o for o in others if o.records[0].norm == line.records[0].norm and o.name != line.name]
+        others = [o for o in others if o.records[0].against == line.records[0].against and o.name != line.name]
         common = _common([line, *others])
         if not others or not common:
             continue

@@ -21,6 +21,7 @@ def flat(record: Record, seconds: float) -> dict[str, Any]:
     row = dataclasses.asdict(record) | {
         "soundness": record.soundness.value,
         "correct": record.correct,
+        "exact": record.exact,
         "seconds": seconds,
     }
     row |= {"scale": str(record.scale), "loc": str(record.loc)}

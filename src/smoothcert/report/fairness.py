@@ -92,7 +92,10 @@ def _facts(line: Line) -> dict[str, str]:
     if "voted" in own and plan_of(own["voted"]) == plan_of(own):
         del own["voted"]
     facts = {name: _in_words(name, value) for name, value in own.items()}
-    facts |= {"norm": f"l{record.norm:g}", "alpha": written(record.alpha), "domain": record.domain}
+    alpha = "exact" if record.exact else written(record.alpha)
+    facts |= {"norm": record.against, "alpha": alpha, "domain": record.domain}
+    if record.exact:  # nothing was sampled
+        facts |= dict.fromkeys(("select", "estimator", "trials", "radii", "seed", "shared_noise"), UNUSED)
     if "imported_from" in own:
         unsaid = [name for name, declared in FACTS.items() if declared.changes == "number" and name not in OPTIONAL]
         return dict.fromkeys(unsaid, UNSAID) | facts

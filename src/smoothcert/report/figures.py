@@ -20,7 +20,7 @@ from smoothcert.metrics import distributions
 from smoothcert.metrics.bands import CONFIDENCE, accuracy_band
 from smoothcert.metrics.curves import certified_accuracy, counts, echoes, votes_of
 from smoothcert.records.record import Record
-from smoothcert.report.runs import Line
+from smoothcert.report.runs import Line, measure_of
 
 # Okabe and Ito (2008).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
@@ -69,12 +69,13 @@ def curve_figure(lines: Sequence[Line]) -> Shown:
 
 def curves(lines: Sequence[Line], kind: str = "radius") -> Shown:
     """Certified accuracy against radius, one line per run and label; one panel per norm, since radii do not compare."""
-    norms = sorted({line.records[0].norm for line in lines})
+    norms = sorted({line.records[0].against for line in lines})
     figure, panels = figure_of(len(norms), sharey=True)
     for panel, norm in zip(panels, norms, strict=True):
         for position, line in enumerate(lines):
-            if line.records[0].norm != norm:
+            if line.records[0].against != norm:
                 continue
+            measure = measure_of(line.records[0])
             style = _style(line, position)
             radii, accuracy = steps(line)
             low, high = accuracy_band(line.records, radii[:-1].tolist())
@@ -83,7 +84,7 @@ def curves(lines: Sequence[Line], kind: str = "radius") -> Shown:
             panel.step(radii, 100 * accuracy, where="pre", **style)
             at, shares = hollow(line.records)
             panel.plot(at, 100 * shares, "o", markersize=4, markerfacecolor="white", color=style["color"], zorder=3)
-        panel.set(xlabel=f"{kind} (l{norm:g} distance in input units)", ylim=(0, 102), title=f"l{norm:g}")
+        panel.set(xlabel=f"{kind} ({measure})", ylim=(0, 102), title=norm)
         panel.set_xlim(left=0)
         if any(counts(record) and echoes(record) for line in lines for record in line.records):
             panel.plot(

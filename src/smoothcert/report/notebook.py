@@ -11,6 +11,7 @@ import numpy as np
 
 from smoothcert.certificates import Certificate
 from smoothcert.maths.geometry import round_down
+from smoothcert.regions import Region
 from smoothcert.report.figures import curve_figure
 from smoothcert.report.pictures import scale_map, uri
 from smoothcert.report.tables import common_radii, main_sheet
@@ -57,7 +58,7 @@ def _pictures(certificate: Certificate) -> str:
     if region is None or picture is None:
         return ""
     shown = [_image(uri(picture), "input")]
-    if np.size(region.scale) > 1:
+    if isinstance(region, Region) and np.size(region.scale) > 1:
         drawn = scale_map(region.full_scale, np.shape(region.center))
         shown.append(_image(drawn["picture"], f"scale {drawn['low']} to {drawn['high']}"))
     return "".join(shown)

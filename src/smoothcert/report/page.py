@@ -23,7 +23,7 @@ from smoothcert.records.record import Record
 from smoothcert.report.fairness import MEANING, unfair
 from smoothcert.report.figures import COLOURS, hollow, with_proxy
 from smoothcert.report.pictures import pictures_of
-from smoothcert.report.runs import Line, Run
+from smoothcert.report.runs import Line, Run, measure_of
 from smoothcert.report.tables import class_table, tables
 
 POINTS = 400  # of a curve: beyond, it is drawn at evenly spaced radii, each step at its lower end
@@ -97,7 +97,8 @@ def line_of(line: Line, position: int) -> dict[str, Any]:
         "run": line.name,
         "title": line.title,
         "soundness": line.soundness.value,
-        "norm": f"l{records[0].norm:g}",
+        "norm": records[0].against,
+        "measure": measure_of(records[0]),
         "colour": COLOURS[position % len(COLOURS)],
         "dash": DASHES[line.soundness],
         "labelled": line.labelled,

@@ -15,9 +15,17 @@ from smoothcert.maths import FloatArray
 from smoothcert.metrics.curves import certified_accuracy
 from smoothcert.records.record import Record
 from smoothcert.store import Place, check_filled, directory_of, open_run
+from smoothcert.threats import THREATS
+from smoothcert.views import REGISTRY as VIEWS
+from smoothcert.views import view_named
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+def measure_of(record: Record) -> str:
+    """In what a radius of this record is measured."""
+    return f"{record.against} distance, input units" if record.threat is None else THREATS[record.threat].measure
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,8 @@ class Line:
         if len({(record.law, record.scale) for record in self.records}) > 1:
             return "per input"
         scale = self.records[0].scale
+        if VIEWS.knows(self.records[0].law):
+            return view_named(self.records[0].law).title
         return (
             f"{self.records[0].law} {scale:.3g}"
             if isinstance(scale, float)

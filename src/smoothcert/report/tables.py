@@ -27,6 +27,7 @@ def summary(line: Line, radii: Sequence[float]) -> dict[str, Any]:
         "label": line.soundness.value,
         "noise": line.noise,
         "norm": str(records[0].norm),
+        "against": records[0].against,
         "domain": records[0].domain,
         "inputs": len(records),
         "truths_known": line.labelled,
@@ -42,6 +43,7 @@ def summary(line: Line, radii: Sequence[float]) -> dict[str, Any]:
         "votes_per_input": curves.votes_per_input(records),
         "seconds_per_input": sum(line.seconds) / len(line.seconds),
         "alpha": records[0].alpha,
+        "exact": all(record.exact for record in records),
         "trials": line.facts.get("configuration", {}).get("trials", max(record.trials for record in records)),
         "estimator": line.facts.get("configuration", {}).get("estimator", "unknown"),
         "decided_radii": line.facts.get("configuration", {}).get("radii", []),
@@ -69,7 +71,7 @@ def main_sheet(lines: Sequence[Line], radii: Sequence[float]) -> Sheet:
 
     add("label", [row["label"] for row in rows])
     add("noise (scale)", [row["noise"] for row in rows])
-    add("norm", [f"l{row['norm'].removesuffix('.0')}" for row in rows])
+    add("norm or threat", [row["against"] for row in rows])
     add("domain", [row["domain"] for row in rows])
     add("inputs", [str(row["inputs"]) for row in rows])
     add("clean accuracy", [_accuracy(row["clean_accuracy"], row["inputs"]) for row in rows])
@@ -78,7 +80,12 @@ def main_sheet(lines: Sequence[Line], radii: Sequence[float]) -> Sheet:
         shares = [_accuracy(row["certified_accuracy"][position], row["inputs"]) for row in rows]
         add(f"at radius {radius:g}", shares, end=position == len(radii) - 1)
     add("average certified radius", [round_down(row["average_certified_radius"]) for row in rows])
-    add("average certified proxy radius", [round_down(row["average_certified_proxy_radius"]) for row in rows])
+    proxies = [round_down(row["average_certified_proxy_radius"]) for row in rows]
+    # A region against a threat has a size and no volume.
+    add(
+        "average certified proxy radius",
+        [p if row["norm"] != "0.0" else "–" for p, row in zip(proxies, rows, strict=True)],
+    )
     if any(row["echoing"] is not None for row in rows):
         add("certificates with echo ≥ 1/2", [_count_of(row["echoing"], row["certificates"]) for row in rows])
         for name in ("average certified radius without echoes", "average certified proxy radius without echoes"):
@@ -86,7 +93,7 @@ def main_sheet(lines: Sequence[Line], radii: Sequence[float]) -> Sheet:
             add(name, ["–" if math.isnan(mean) else round_down(mean) for mean in means])
     add("votes per input", [f"{row['votes_per_input']:.0f}" for row in rows])
     add("seconds per input", [f"{row['seconds_per_input']:.3g}" for row in rows])
-    add("alpha", [f"{row['alpha']:g}" for row in rows])
+    add("alpha", ["exact" if row["exact"] else f"{row['alpha']:g}" for row in rows])
     add("estimator", [row["estimator"] for row in rows])
     add("N (at most)", [str(row["trials"]) for row in rows])
     add("votes ended by", ["; ".join(f"{why}: {number}" for why, number in row["stopped"].items()) for row in rows])
@@ -96,7 +103,11 @@ def main_sheet(lines: Sequence[Line], radii: Sequence[float]) -> Sheet:
         [f"{math.ceil(row['expected_wrong'] * 1000 - 1e-9) / 1000:.3f}" for row in rows],
     )
     if any(row["invalid_votes"] for row in rows):
-        add("NaN votes (counted against)", [str(row["invalid_votes"]) for row in rows])
+        exact = any(row["exact"] for row in rows)
+        add(
+            "votes for nobody (NaN, unsure)" if exact else "NaN votes (counted against)",
+            [str(row["invalid_votes"]) for row in rows],
+        )
     if any(row["decided_radii"] for row in rows):
         radii_asked = [",".join(f"{radius:g}" for radius in row["decided_radii"]) or "all" for row in rows]
         add("radii decided (others: at least)", radii_asked)

@@ -55,8 +55,9 @@ def settle_all(place: str, dim: str, first: str, step: str, last: str, told: str
             certificate = certificate_at(index, int(dim))
             began = time.perf_counter()
             settled = memory.settle(certificate, index=index if index % 3 else None, run="load")
+            assert isinstance(settled.region, Region)
             took = 1e3 * (time.perf_counter() - began)
-            lines.write(json.dumps([index, settled.label, settled.region and settled.region.radius, took]) + "\n")
+            lines.write(json.dumps([index, settled.label, settled.region.radius, took]) + "\n")
             lines.flush()
 
 

@@ -17,6 +17,9 @@ class Recipe(Plugin, ABC):
     """A loss and its parameters, which are the fields."""
 
     attacks: ClassVar[bool] = False  # True: needs the gradient of the model in its input
+    reads_noise: ClassVar[bool] = (
+        False  # True: asks for more than copies (law, scale, draws), so that views will not do
+    )
 
     @abstractmethod
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:

@@ -25,6 +25,7 @@ class Macer(Recipe):
     """
 
     name = "macer"
+    reads_noise = True
 
     draws: int = setting(4, "noisy copies of each input", least=1)
     strength: float = setting(12.0, "weight of the radius", least=0)
@@ -35,6 +36,6 @@ class Macer(Recipe):
         logits = logits_of(model, batch.noising.copies(batch.x, self.draws))
         votes = (self.sharpness * logits).softmax(-1).mean(0)
         right = votes.argmax(-1) == batch.y
-        short = (self.margin - gap(batch.noising.law, votes, CLAMP)).clamp_min(0.0)
-        lost = 0.5 * batch.noising.size(batch.x) * short * right
+        short = (self.margin - gap(batch.added.law, votes, CLAMP)).clamp_min(0.0)
+        lost = 0.5 * batch.added.size(batch.x) * short * right
         return mean_cross_entropy(logits, batch.y).mean() + batch.warmth * self.strength * lost.mean()

@@ -17,6 +17,7 @@ from smoothcert.training.base import Recipe
 from smoothcert.training.batches import Examples
 from smoothcert.training.checkpoints import Progress
 from smoothcert.training.settings import TrainSettings
+from smoothcert.views import View
 
 
 def facts_of(settings: TrainSettings) -> dict[str, Any]:
@@ -62,7 +63,7 @@ def metadata_of(
     return metadata
 
 
-def noise_in_words(noise: Noise | None, generator: nn.Module | None) -> str:
+def noise_in_words(noise: Noise | View | None, generator: nn.Module | None) -> str:
     """The noise in words that differ for different noises; a generator is told by its weights unless it learns.
 
     >>> noise_in_words(Noise.isotropic("gaussian", 0.5), None)
@@ -70,6 +71,8 @@ def noise_in_words(noise: Noise | None, generator: nn.Module | None) -> str:
     """
     if noise is None:
         return "none"
+    if isinstance(noise, View):
+        return described(noise)
     parts = []
     for value in (noise.scale, noise.loc):
         content = value.cpu().contiguous().numpy()

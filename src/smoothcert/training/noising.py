@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -43,17 +44,30 @@ class Noising:
         return self.scale.log().expand(x.shape).flatten(1).mean(1).exp()
 
 
+class Copies(Protocol):
+    """What every recipe may ask of noise or of views."""
+
+    def copies(self, x: Tensor, count: int) -> Tensor:
+        """Noisy copies, or views, of the batch, (count, batch, *event)."""
+
+
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """What a recipe gets at a step: inputs (batch, *event), labels, their noise, and how warm the run is.
+    """What a recipe gets at a step: inputs (batch, *event), labels, their noise or views, and how warm the run is.
 
     warmth rises from 0 to 1 during the warm-up and stays there.
     """
 
     x: Tensor
     y: Tensor
-    noising: Noising
+    noising: Copies
     warmth: float = 1.0
+
+    @property
+    def added(self) -> Noising:
+        """The noise, for a recipe that reads its law, scale or draws and says so (``reads_noise``)."""
+        assert isinstance(self.noising, Noising)
+        return self.noising
 
 
 class NoiseGenerator(nn.Module):

@@ -26,13 +26,14 @@ class SmoothAdv(Recipe):
 
     name = "smoothadv"
     attacks = True
+    reads_noise = True
 
     draws: int = setting(2, "noisy copies of each input", least=1)
     steps: int = setting(2, "steps of the attack", least=1)
     radius: float = setting(0.5, "radius of the attack", least=0)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        noise = batch.noising.draw(batch.x, self.draws)
+        noise = batch.added.draw(batch.x, self.draws)
         attacked = batch.x + self.attack(model, batch.x, batch.y, noise.detach(), self.radius * batch.warmth)
         logits = logits_of(model, attacked + noise)
         return functional.cross_entropy(logits.flatten(0, 1), batch.y.repeat(self.draws))

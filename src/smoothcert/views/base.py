@@ -48,6 +48,11 @@ class View(Plugin, ABC):
         return 1
 
     @property
+    def scale(self) -> FloatArray:
+        """The units of a region's radius, for regions in a norm."""
+        return np.array(1.0)
+
+    @property
     def domain(self) -> str:
         """Of which inputs the certificate speaks."""
         return "all values" if self.grid is None else f"grid 1/{self.grid}"

@@ -49,6 +49,12 @@ class Splitting(View):
         """Middles of cells are whole numbers of quarter steps."""
         return 4 * self.steps
 
+    @property
+    def scale(self) -> FloatArray:
+        """λ_i: half of the length of a cell."""
+        lengths = np.array(self._whole_length()) if self.file is None else self._from_file()
+        return np.asarray(lengths / (2 * self.steps))
+
     def content(self) -> object:
         """The parameters, with the numbers that the file holds in its place."""
         return super().content() if self.file is None else (self.steps, self.seed, self._from_file())
@@ -96,10 +102,8 @@ class Splitting(View):
     def region(self, center: FloatArray, threat: Threat | float, reach: int) -> Region:
         if threat != 1.0:
             raise self.no_certificate(str(threat) if isinstance(threat, Threat) else f"l{threat:g}")
-        shape = np.shape(center)
-        lengths = np.array(self._whole_length()) if self.file is None else self.lengths(shape)
-        radius = rounded_down(Fraction(2 * reach, self.count(shape)))
-        return Region(center, lengths / (2 * self.steps), radius, norm=1.0)
+        radius = rounded_down(Fraction(2 * reach, self.count(np.shape(center))))
+        return Region(center, self.scale, radius, norm=1.0)
 
     def _whole_length(self) -> int:
         exact = 2 * self.lam * self.steps

@@ -74,7 +74,7 @@ const Smoothcert = (() => {
     const title = (d) => `${d.line.title}\n${kind === "proxy" ? "proxy radius" : "radius"} ${floor(d.x, d.line.digits)}\n` +
       `certified accuracy ${fixed(d.y, 2)} %\n${Math.round(100 * confidence)} % band ${fixed(d.low, 2)} – ${fixed(d.high, 2)} %`;
     return frame(width, {
-      x: { label: `${kind === "proxy" ? "proxy radius" : "radius"} (${lines[0].norm} distance, input units)`, domain: [0, d3.max(lines, (line) => d3.max(steps(line, "x"))) || 1], labelAnchor: "center", labelArrow: "none" },
+      x: { label: `${kind === "proxy" ? "proxy radius" : "radius"} (${lines[0].measure})`, domain: [0, d3.max(lines, (line) => d3.max(steps(line, "x"))) || 1], labelAnchor: "center", labelArrow: "none" },
       y: { label: "certified accuracy (%)", domain: [0, 100], grid: true, labelArrow: "none" },
       marks: [zero(), marks, Plot.tip(points, Plot.pointer({ x: "x", y: "y", title }))],
     });

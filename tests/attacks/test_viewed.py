@@ -1,0 +1,112 @@
+"""The falsifier of views: sound certificates hold, and one place, pixel or step more than proved is found."""
+
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import smoothcert as sc
+from smoothcert.attacks.candidates import candidates
+from smoothcert.errors import SettingError
+from smoothcert.regions import Region
+from smoothcert.threats import ReplacedRegion, threat_named
+from smoothcert.views import view_named
+
+PICTURES = torch.randint(0, 256, (12, 1, 7, 7), generator=torch.Generator().manual_seed(0)) / 255
+KINDS = [
+    ("splitting:lam=0.2", {"norm": 1}),
+    ("bands:width=2,hidden=0", {"threat": "patch:2"}),
+    ("blocks:side=2,hidden=0", {"threat": "patch:2"}),
+    ("ablation:keep=2,ask=all,hidden=0", {"norm": 0}),
+]
+
+
+def network(seed: int = 3) -> torch.nn.Module:
+    """A classifier whose answers differ between views and inputs."""
+    torch.manual_seed(seed)
+    first, last = torch.nn.Linear(49, 16, bias=False), torch.nn.Linear(16, 3)
+    first.weight.data *= 6
+    return torch.nn.Sequential(torch.nn.Flatten(), first, torch.nn.Tanh(), last).eval()
+
+
+def marks(x: Tensor) -> Tensor:
+    """Class 1 where any number that is shown is one, else class 0; as good as no gradient."""
+    found = (x.flatten(1) == 1).any(1).float()
+    return torch.stack([1 - found, found], dim=1) + 0 * x.flatten(1).sum(1, keepdim=True)
+
+
+@pytest.mark.filterwarnings("ignore:the network seems to answer at random")
+@pytest.mark.parametrize(("spec", "against"), KINDS)
+def test_sound_certificates_hold_and_larger_claims_break(spec: str, against: dict) -> None:
+    """Exact verdicts, so no allowance: none of the certificates is violated, and far larger claims are."""
+    smoothed = sc.Smoother(network(), view_named(spec), **against)
+    certificates = smoothed.certify(PICTURES)
+    assert sum(c.radius > 0 for c in certificates) >= 1
+    findings = sc.attack(certificates, smoothed, PICTURES, budget=600)
+    assert not any(finding.violated for finding in findings)
+    assert all(finding.alpha == 0 and finding.chance == 0 for finding in findings)
+    claims = [replace(c, region=_inflated(c.region)) for c in certificates]
+    assert any(finding.violated for finding in sc.attack(claims, smoothed, PICTURES, budget=600))
+
+
+def _inflated(region: Region | ReplacedRegion) -> Region | ReplacedRegion:
+    if isinstance(region, Region):
+        return region.resized(region.radius + 30.0)
+    return ReplacedRegion(region.center, region.threat.resized(7 if region.threat.name == "patch" else 25))
+
+
+@pytest.mark.parametrize(
+    ("view", "shape", "against"),
+    [
+        ("bands:width=4", (1, 28, 28), {"threat": "patch:5"}),
+        ("blocks:side=3", (9, 9), {"threat": "patch:1"}),
+        ("ablation:keep=2,ask=all", (9,), {"norm": 0}),
+        ("chunks:length=3", (30,), {"threat": "span:1"}),
+    ],
+)
+def test_one_more_is_found(view: str, shape: tuple[int, ...], against: dict) -> None:
+    """The classifiers whose certified size is known: it holds there, and is broken by one more."""
+    smoothed = sc.Smoother(marks, view_named(view), **against)
+    x = torch.zeros(1, *shape)
+    certificates = smoothed.certify(x)
+    (held,) = sc.attack(certificates, smoothed, x, budget=2000)
+    assert not held.violated
+    (beyond,) = sc.attack(certificates, smoothed, x, budget=2000, times=1.01)
+    assert beyond.violated
+    assert beyond.worst.votes == view_named(view).count(shape)
+
+
+def test_sampled_views_are_judged_by_fresh_votes() -> None:
+    smoothed = sc.Smoother(marks, view_named("ablation:keep=5"), norm=0, estimator="fixed", estimate=2000)
+    x = torch.zeros(1, 1, 7, 7)
+    (certificate,) = smoothed.certify(x)
+    (held,) = sc.attack([certificate], smoothed, x, budget=600, votes=2000)
+    assert not held.violated
+    assert held.alpha == 0.001
+    (beyond,) = sc.attack([certificate], smoothed, x, budget=600, votes=2000, times=3.0)
+    assert beyond.violated
+
+
+def test_points_stay_inside_and_use_the_budget() -> None:
+    chance, slope = np.random.default_rng(0), np.random.default_rng(1).normal(size=(2, 6, 6))
+    center = np.rint(chance.random((2, 6, 6)) * 255) / 255
+    for region in (
+        *(ReplacedRegion(center, threat_named(each)) for each in ("patch:2", "l0:3", "patch:0", "l0:0")),
+        Region(center, np.array(0.5), 1.7, norm=1.0),
+        Region(center, np.where(slope > 0, 0.5, 1.0), 0.8, norm=1.0),
+    ):
+        for name, points in candidates(region, 255, slope, chance).items():
+            for point in islice(points, 30):
+                assert region.contains(point), name
+    largest = max(region.gauge(p) for p in islice(candidates(region, 255, slope, chance)["pixels"], 20))
+    assert largest > 0.99 * region.radius
+
+
+def test_attacks_under_noise_are_for_noise() -> None:
+    smoothed = sc.Smoother(marks, view_named("bands:width=1"), threat="patch:1")
+    x = torch.zeros(1, 1, 5, 5)
+    with pytest.raises(SettingError, match="name none"):
+        sc.attack(smoothed.certify(x), smoothed, x, attacks=["square"])
