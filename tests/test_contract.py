@@ -55,6 +55,7 @@ ORDER = [
         "execution",
         "probing",
         "echo",
+        "calibration",
         "smoother",
         "tuners",
         "training",

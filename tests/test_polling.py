@@ -78,9 +78,9 @@ class TestPolling:
     @pytest.mark.parametrize(
         ("model", "message"),
         [
-            (lambda x: x.flatten(1).sum(1), "shape"),
+            (lambda x: x.flatten(1).sum(), "shape"),
             (lambda x: torch.zeros(3, 10), "for a batch of"),
-            (lambda x: torch.zeros(len(x), 1), "one class only"),
+            (lambda x: torch.zeros(len(x), 1), "one score per input"),
             (lambda x: "cat", "returned a str"),
         ],
     )

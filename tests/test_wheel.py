@@ -31,7 +31,17 @@ def test_the_wheel_certifies_outside_the_repository(tmp_path: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     data = {"digits.npz", "DIGITS.md", "imagenet.txt"}
     assert {"smoothcert/py.typed", *(f"smoothcert/data/{name}" for name in data)} <= names
-    page = {"template.html", "style.css", "components.js", "d3.min.js", "plot.min.js", "LICENSES.txt"}
+    page = {
+        "template.html",
+        "style.css",
+        "basics.js",
+        "charts.js",
+        "inputs.js",
+        "report.js",
+        "d3.min.js",
+        "plot.min.js",
+        "LICENSES.txt",
+    }
     explorer = {"template.html", "explore.css", "explore.js"}
     assert {f"smoothcert/explore/page/{name}" for name in explorer} <= names
     assert {f"smoothcert/report/page/{name}" for name in page} | {"smoothcert/report/citations.bib"} <= names

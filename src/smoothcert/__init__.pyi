@@ -1,6 +1,7 @@
 # The public names, each declared here and nowhere else: __init__.py reads where they live from these lines, and type
 # checkers read the lines themselves, so that both refuse a name that does not exist.
 from smoothcert.attacks.check import attack as attack
+from smoothcert.calibration import calibrate as calibrate
 from smoothcert.certificates import Certificate as Certificate
 from smoothcert.certificates import Soundness as Soundness
 from smoothcert.data.guests import as_dataset as as_dataset
@@ -8,6 +9,7 @@ from smoothcert.engine import Engine as Engine
 from smoothcert.errors import SmoothcertError as SmoothcertError
 from smoothcert.estimators.bounds import Bound as Bound
 from smoothcert.memory.memory import Memory as Memory
+from smoothcert.models.adapters import adapt as adapt
 from smoothcert.noise import Noise as Noise
 from smoothcert.radius.bracket import certified_radius as certified_radius
 from smoothcert.regions import Region as Region

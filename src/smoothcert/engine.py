@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     import torch
 
 
+AUTO = "auto"  # the runtime that is yet to be chosen
+
+
 @dataclass(frozen=True)
 class Engine(Checked):
     """How votes are cast.
@@ -37,7 +40,8 @@ class Engine(Checked):
     )
     runtime: str = setting(
         "torch",
-        "What computes the network, with parameters: torch:precision=bfloat16,channels_last=true, or compiled.",
+        "What computes the network, with parameters: torch:precision=bfloat16,channels_last=true, folded, compiled, onnxruntime "
+        "or openvino. certify also takes auto: what is fastest here, tried for a few seconds before a long run.",
         changes="rounding",
         metavar="NAME[:KEY=VALUE,…]",
     )

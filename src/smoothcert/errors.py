@@ -4,7 +4,7 @@ SmoothcertError
 ├── InputError       the tensor to certify: NaN, wrong shape, off the pixel grid
 ├── SettingError     a setting outside what it may be: sigma, alpha, counts of votes
 │   └── UnknownName  a name that no registry holds; says which one was probably meant
-├── ModelError       the classifier: wrong output shape, one class only, no such factory
+├── ModelError       the classifier: wrong output shape, no classes, no such factory
 │   ├── WeightsError the weights file: truncated, foreign, of another architecture
 │   └── NotFixed     not one fixed function of its row: it looks at its batch, or changes
 ├── DataError        the data set: missing, checksum, layout, labels

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -111,9 +112,8 @@ def certify_all(
     check_classes(smoother, dataset, chosen)
     with _opened_both(smoother, dataset, store, facts, memory) as (run, settler):
         asked = sorted({*run.facts().get("subset", []), *chosen})
-        run.describe(
-            {"notes": dict(notes or {}), "subset": asked, "classes": dataset.classes, "shape": list(dataset.shape)}
-        )
+        run.describe({"notes": dict(notes or {}), "subset": asked, **_named(smoother, dataset)})
+        run.claim("began", datetime.now(UTC).isoformat(timespec="seconds"))
         known = run.indices()
         left = [index for index in (chosen if settler is None else sorted(chosen)) if index not in known]
         done, votes = len(chosen) - len(left), 0
@@ -134,6 +134,18 @@ def certify_all(
                 if progress is not None:
                     progress(Progress(done, len(chosen), votes))
     return store
+
+
+def _named(smoother: Smoother, dataset: Dataset) -> dict[str, Any]:
+    """What data and network are called, for people: no part of what tells one run from another."""
+    network = smoother.model.model
+    return {
+        "data_name": dataset.name,
+        "class_names": list(dataset.class_names),
+        "network": getattr(network, "__name__", type(network).__name__),
+        "classes": dataset.classes,
+        "shape": list(dataset.shape),
+    }
 
 
 def _adapted(data: Any, smoother: Smoother) -> Dataset:

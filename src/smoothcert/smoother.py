@@ -23,7 +23,7 @@ from smoothcert.certificates import Ballot, Certificate, Soundness, conclude, ta
 from smoothcert.data.base import Dataset
 from smoothcert.data.guests import as_dataset, is_batch
 from smoothcert.echo import NUMBER, VOTES, References, beside, mixed
-from smoothcert.engine import Engine, device_named
+from smoothcert.engine import AUTO, Engine, device_named
 from smoothcert.errors import InputError, SettingError
 from smoothcert.estimators import Estimator, Judge, estimator_named, estimator_of
 from smoothcert.estimators.bounds import Bound, leads, random_answers
@@ -183,6 +183,10 @@ class Smoother(nn.Module, metaclass=_Brief):
         self.select, self.seed, self.tuner = asked.select, asked.seed, chooser
         self.device, self.forward_draws, self.given_identity = device_named(engine.device), forward_draws, identity
         self.to(self.device)
+        if engine.runtime == AUTO:
+            raise SettingError(
+                "the runtime auto is chosen before a smoother is made; give engine=sc.calibrate(model, noise, x[0]).engine, or a name"
+            )
         self.runtime = runtime_named(engine.runtime)
         self.runtime.check(self.device)
         self.loaded = Loaded(self.runtime, self.model)

@@ -43,9 +43,9 @@ def opened(browser: Any, server: Server) -> Iterator[Callable[..., Any]]:
 
 
 def choose(page: Any, index: int) -> None:
-    page.locator(f".inputs tr[data-index='{index}'] button").click()
+    page.locator(f".list button[data-index='{index}']").click()
     page.locator("#input h2", has_text=f"Input {index}").wait_for()
-    page.locator("#around svg [aria-label='rect']").wait_for()
+    page.locator("#around svg [aria-description='cells']").wait_for()
     page.locator(".verdict").wait_for()
 
 
@@ -76,9 +76,9 @@ def test_every_slice_is_drawn_with_both_regions(opened: Callable[..., Any]) -> N
     for axes, words in (("extremes", "largest θ"), ("curvature", "top Hessian eigenvector"), ("random", "a random")):
         page.get_by_label("axes").select_option(axes)
         page.locator("#around svg text", has_text=words).first.wait_for()
-        assert page.locator("#around .pair > figure [aria-label='line'] path").count() == 2
+        for name in ("region", "inner", "box"):
+            assert page.locator(f"#around .pair > figure [aria-description='{name}'] path").count() == 1
     page.get_by_label("classifier", exact=True).select_option("20")
-    page.locator("progress").wait_for()
     page.locator("progress").wait_for(state="detached")
     page.get_by_label("width").select_option("6")
     page.get_by_role("button", name="other directions").click()
@@ -88,6 +88,26 @@ def test_every_slice_is_drawn_with_both_regions(opened: Callable[..., Any]) -> N
     plane.click(position={"x": 0.9 * box["width"], "y": 0.1 * box["height"]})
     page.locator(".verdict[data-inside=false]").wait_for()
     assert page.get_by_label("along").input_value() == "point"
+
+
+def test_keys_filters_settings_and_back(opened: Callable[..., Any]) -> None:
+    page = opened()
+    page.get_by_label("width").select_option("6")
+    for key, index in (("j", 2), ("j", 3), ("k", 2)):
+        page.keyboard.press(key)
+        page.locator("#input h2", has_text=f"Input {index}").wait_for()
+    assert page.get_by_label("width").input_value() == "6"  # kept between inputs
+    assert page.locator(".list button[aria-current=true]").get_attribute("data-index") == "2"
+    assert "input=2" in page.url
+    page.go_back()
+    page.locator("#input h2", has_text="Input 3").wait_for()
+    page.locator(".list button[data-index='3']").press("ArrowUp")
+    page.locator("#input h2", has_text="Input 2").wait_for()
+    page.get_by_label("input", exact=True).fill("0")
+    assert page.locator(".list li").count() == 1
+    page.get_by_label("input", exact=True).fill("")
+    assert page.locator(".list li").count() == 4
+    assert page.locator(".arriving svg").count() == 2
 
 
 def test_a_drawing_moves_the_input(opened: Callable[..., Any]) -> None:
@@ -119,8 +139,10 @@ def test_it_fits_the_screen(opened: Callable[..., Any], size: dict[str, int], sc
 def test_an_abstention_and_noise_chosen_anew(opened: Callable[..., Any], leak_server: Server) -> None:
     """The example of theory §3, whose inputs are no pictures: the deployed classifier leaves the frozen certificate."""
     page = opened(at=leak_server)
-    assert "there is no region" in page.locator(".verdict").inner_text()
-    assert page.locator("#around .pair > figure [aria-label='line'] path").count() == 0
+    assert "the run abstains on this input" in page.locator(".verdict").inner_text()
+    assert "region" not in page.locator("#input").inner_text()
+    assert "region" not in page.locator("#around .legend").inner_text()
+    assert page.locator("#around [aria-description='region']").count() == 0
     choose(page, 0)
     page.get_by_label("axes").select_option("extremes")
     page.locator("#around svg text", has_text="largest θ").first.wait_for()

@@ -14,9 +14,10 @@ from smoothcert.data.base import ArrayDataset
 from smoothcert.errors import InputError, RunError, SettingError, SmoothcertError
 from smoothcert.explore import directions
 from smoothcert.explore.explorer import Explorer
-from smoothcert.explore.slices import SIZE, Asked, outline, regions
+from smoothcert.explore.slices import SIZE, TOGETHER, Asked, order, outline, regions, within
 from smoothcert.explore.specimen import Specimen
 from smoothcert.noise import Noise
+from smoothcert.records.findings import Attempt, Finding
 from smoothcert.regions import Region
 from smoothcert.run import record_poll
 from smoothcert.smoother import Batch, Smoother
@@ -27,7 +28,7 @@ def whole(explorer: Explorer, asked: Asked) -> dict[str, Any]:
     for _ in range(600):
         state = explorer.slice(asked)
         assert state["problem"] is None
-        if "slice" in state:
+        if state["whole"]:
             return dict(state["slice"])
         time.sleep(0.05)
     raise AssertionError("the slice never ended")
@@ -135,7 +136,7 @@ def test_a_drawing_is_a_perturbation(explorer: Explorer) -> None:
 
 
 def test_a_slice_is_what_the_classifier_answers_and_is_kept(explorer: Explorer) -> None:
-    asked = Asked(2, "extremes")
+    asked = Asked(2, "extremes", zoom=3.0)
     found = whole(explorer, asked)
     specimen = explorer._specimen(2)
     assert len(found["label"]) == SIZE**2
@@ -151,6 +152,95 @@ def test_a_slice_is_what_the_classifier_answers_and_is_kept(explorer: Explorer) 
     assert explorer._jobs[asked] is job
     votes = whole(explorer, replace(asked, votes=20))
     assert {round(20 * share, 2) % 1 for share in votes["share"]} == {0.0}
+
+
+def test_a_stop_that_comes_first_stops_too(explorer: Explorer) -> None:
+    """A ticket that was stopped begins nothing; one stopped later ends its slice, unless somebody else waits for it."""
+    asked = Asked(3, "random", seed=99, votes=100)
+    explorer.stop("early")
+    assert explorer.slice(asked, "early")["stopped"]
+    assert asked not in explorer._jobs
+    explorer.slice(asked, "first")
+    explorer.slice(asked, "second")
+    job = explorer._jobs[asked]
+    explorer.stop("first")
+    assert job.wanted
+    explorer.stop("second")
+    assert not job.wanted
+    explorer._done(lambda: None)  # a step that was under way is over
+    explorer._done(lambda: None)
+    done = job.done
+    time.sleep(0.3)
+    assert job.done == done < SIZE**2
+
+
+def test_who_asks_no_more_is_not_waited_for(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Asked(3, "random", seed=98, votes=100)
+    explorer.slice(asked, "gone")
+    monkeypatch.setattr("smoothcert.explore.explorer.PATIENCE", 0.0)
+    assert not explorer._jobs[asked].wanted
+
+
+def test_a_plane_is_filled_coarse_to_fine() -> None:
+    cells = order(SIZE)
+    assert len(cells) == len(set(cells)) == SIZE**2
+    assert set(cells[:TOGETHER]) == {(r, c) for r in range(0, SIZE, 8) for c in range(0, SIZE, 8)}
+
+
+def test_the_default_plane_shows_another_class(explorer: Explorer) -> None:
+    found = whole(explorer, Asked(1))
+    assert len({one for one in found["label"] if one is not None}) > 1
+    specimen = explorer._specimen(1)
+    axes = directions.nearest(specimen, 0)
+    np.testing.assert_allclose(axes.vectors @ axes.vectors.T, np.eye(2), atol=1e-9)
+    assert "down the slope" in axes.words[0]
+    chances, point = directions._smoothed(specimen)
+    label, rival = specimen.record.leader, int(axes.words[0].split("class ")[1].split(",")[0])
+    margin = chances[label] - chances[rival]
+    [slope] = torch.autograd.grad(margin, point)
+    assert float(slope.double().numpy().ravel() @ axes.vectors[0]) == pytest.approx(-float(slope.norm()), rel=1e-4)
+
+
+def test_the_plane_follows_what_attacks_found(explorer: Explorer) -> None:
+    specimen = explorer._specimen(2)
+    offset = np.random.default_rng(3).standard_normal(784)
+    attempt = Attempt("random", 1.0, 4, 0.4, 0.5, 100, True)
+    record = specimen.record
+    specimen.worst = Finding(2, 0, record.soundness, 1.0, 1.0, 2.0, 0.001, 0.001, (attempt,), offset, False)
+    axes = directions.nearest(specimen, 0)
+    specimen.worst = None
+    assert axes.words[0] == "towards class 4, as attacks found it"
+    np.testing.assert_allclose(axes.vectors[0], offset / np.linalg.norm(offset))
+
+
+def test_the_box_is_where_every_pixel_is_one(explorer: Explorer) -> None:
+    specimen = explorer._specimen(0)
+    axes = directions.extremes(specimen, 0)
+    box = within(specimen, axes)
+    assert box is not None
+    for corner in box:
+        inside = specimen.center.ravel() + 0.999 * corner @ axes.vectors
+        assert inside.min() >= -1e-12
+        assert inside.max() <= 1 + 1e-12
+    coordinates = [int(abs(row).argmax()) for row in axes.vectors]
+    for at, name in zip(coordinates, (0, 90), strict=True):  # straight along each axis: what is left up to 1
+        assert np.linalg.norm(box[name]) == pytest.approx(1 - specimen.center.ravel()[at])
+
+
+def test_the_votes_as_they_arrived(explorer: Explorer) -> None:
+    """The last look is the record itself; a radius only where there is a certificate."""
+    shown = explorer.input(1)
+    record = explorer.records[1]
+    assert [look["votes"] for look in shown["looks"]] == [sum(row) for row in record.estimation]
+    assert shown["looks"][-1]["lower"] == pytest.approx(record.lower, abs=1e-6)
+    assert shown["looks"][-1]["radius"] == float(shown["radius"])
+
+
+def test_pixels_outside_are_counted(explorer: Explorer) -> None:
+    drawing = np.zeros(784)
+    drawing[:5] = 1.0
+    dark = int((explorer._specimen(0).center.ravel()[:5] < 0.2).sum())
+    assert explorer.point(0, {"drawing": drawing.tolist(), "far": -0.2}, 10, False)["outside"] == dark > 0
 
 
 def test_noise_chosen_anew_betrays_a_frozen_certificate_and_the_memory_keeps_it(leak: Explorer) -> None:
@@ -180,7 +270,7 @@ def test_an_abstention_has_no_region(leak: Explorer) -> None:
     assert sum(shown["counts"]) == shown["trials"]
     found = leak.point(1, {"axes": "extremes", "seed": 0, "a": 30.0, "b": 0.0}, 200, False)
     assert (found["inside"], found["part"], found["label"], found["distance"]) == (None, None, 1, 30.0)
-    slice_ = whole(leak, Asked(1, "extremes"))
+    slice_ = whole(leak, Asked(1, "extremes", zoom=3.0))
     assert slice_["outlines"] == {}
     assert slice_["extent"] == 3.0  # times the noise
     assert set(slice_["label"]) == {0, 1}
@@ -196,7 +286,7 @@ def test_a_point_is_not_asked_with_the_draws_of_the_certificate(leak: Explorer) 
 def test_what_is_refused(explorer: Explorer, run: Path) -> None:
     with pytest.raises(InputError, match="no record of input 99"):
         explorer.input(99)
-    with pytest.raises(SettingError, match="axes='up' is not one of random"):
+    with pytest.raises(SettingError, match="axes='up' is not one of nearest"):
         Asked(0, "up")
     other = Smoother(explorer.smoother.model, Noise.isotropic("gaussian", 0.1, grid=1 / 255))
     with pytest.raises(SmoothcertError, match="not what .* certified \\(scale: "):

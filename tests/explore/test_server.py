@@ -2,6 +2,9 @@
 
 import http.client
 import json
+import socket
+import struct
+import time
 from typing import Any
 
 import pytest
@@ -56,6 +59,23 @@ def test_what_it_serves(server: Server) -> None:
     assert len(one["maps"]) == 1
 
 
+def test_the_address_works_without_its_last_slash(server: Server) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
+    connection.request("GET", f"/{server.token}")
+    reply = connection.getresponse()
+    assert (reply.status, reply.headers["Location"]) == (308, f"/{server.token}/")
+    connection.close()
+
+
+def test_who_hangs_up_leaves_no_trace(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(3):
+        with socket.create_connection(("127.0.0.1", server.server_port)) as line:
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close with a reset
+            line.sendall(f"GET /{server.token}/ HTTP/1.1\r\nHost: {server.hosts[0]}\r\n\r\n".encode())
+    time.sleep(0.3)
+    assert capsys.readouterr().err == ""
+
+
 def test_questions_that_make_no_sense(server: Server) -> None:
     base = f"/{server.token}"
     for path, body, status in (
@@ -63,8 +83,11 @@ def test_questions_that_make_no_sense(server: Server) -> None:
         ("/input/x", None, 400),
         ("/input/99", None, 400),
         ("/nothing", {}, 404),
-        ("/slice", {"index": 0, "axes": "up"}, 400),
-        ("/slice", {"colour": 1}, 400),
+        ("/input/" + "9" * 5000, None, 400),
+        ("/slice", {"asked": {"index": 0, "axes": "up"}, "ticket": "a"}, 400),
+        ("/slice", {"asked": {"index": 0, "colour": 1}, "ticket": "a"}, 400),
+        ("/slice", {"asked": {"index": [0]}, "ticket": "a"}, 400),
+        ("/slice", {"asked": {"index": 0}}, 400),
         ("/point", {"index": 0}, 400),
         ("/point", {"index": 0, "move": {"axes": "random", "seed": 0, "a": 1e999, "b": 0}, "votes": 10}, 400),
         ("/point", {"index": 0, "move": {"axes": "random", "seed": 0, "a": 0, "b": 0}, "votes": 10**9}, 400),
@@ -72,5 +95,17 @@ def test_questions_that_make_no_sense(server: Server) -> None:
         found, words = asked(server, base + path, body)
         assert found == status, (path, words)
         assert json.loads(words)["error"]
+    for raw in (
+        "[" * 100_000,
+        '{"index": 1e400}',
+        '{"index": 1e400, "move": {}, "votes": 1}',
+        "nonsense",
+        '{"index": NaN}',
+    ):
+        kind = {"Content-Type": "application/json"}
+        connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
+        connection.request("POST", f"{base}/point", raw, kind)
+        assert connection.getresponse().status == 400, raw[:40]
+        connection.close()
     assert asked(server, f"{base}/point", {}, **{"Content-Type": "text/plain"})[0] == 400
     assert asked(server, f"{base}/point", {}, **{"Content-Length": "999999999"})[0] == 400

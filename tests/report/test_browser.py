@@ -5,14 +5,18 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from smoothcert.certificates import Soundness
+from smoothcert.records.findings import Attempt, Finding
 from smoothcert.report.page import page as document
 from smoothcert.report.runs import read_runs
+from smoothcert.store import SqliteStore
 
 sync_api = pytest.importorskip(
     "playwright.sync_api", reason="playwright is not installed: pip install 'smoothcert[dev]'"
@@ -89,7 +93,7 @@ def column(page: Any, head: str) -> list[str]:
 def test_the_charts_and_their_controls(opened: Make, report: Path) -> None:
     page = opened(report)
     page.wait_for_selector("#curves svg")
-    lines = page.locator("#curves figure svg path[stroke-width='2'], #curves figure svg g[stroke-width='2'] path")
+    lines = page.locator("#curves figure svg g[aria-label=line][stroke-width='2.2'] path")
     assert page.locator("#curves figure").count() == 2  # a chart per norm
     assert page.locator("#behind figure svg").count() >= 4
     assert lines.count() == 3
@@ -100,17 +104,17 @@ def test_the_charts_and_their_controls(opened: Make, report: Path) -> None:
     page.get_by_label("confidence bands").check()
     assert bands.count() == 3
     before = page.locator("#curves svg").first.inner_html()
-    page.get_by_label("against").select_option("proxy")
+    page.get_by_label("against", exact=True).select_option("proxy")
     assert "proxy radius (l2 distance" in page.locator("#curves svg").first.text_content()
     assert page.locator("#curves svg").first.inner_html() != before
-    page.get_by_label("against").select_option("radius")
+    page.get_by_label("against", exact=True).select_option("radius")
     boxes = page.locator(".legend input")
     assert boxes.count() == 3
     assert page.locator(".legend .badge").all_inner_texts() == ["global", "frozen", "global"]
     dashes = page.evaluate(
         "[...document.querySelectorAll('.legend line')].map(one => one.getAttribute('stroke-dasharray'))"
     )
-    assert dashes == ["", "6 4", ""]
+    assert dashes == ["", "8 4", "2 3"]  # no two alike
     boxes.nth(1).uncheck()
     assert lines.count() == 2
     boxes.nth(0).uncheck()
@@ -132,15 +136,19 @@ def test_echoes_are_hollow_points_on_their_curve(opened: Make, record: Make, wri
     place = """(point) => { const svg = document.querySelector("#curves figure svg");
         return [svg.scale("x").invert(+point.getAttribute("cx")), svg.scale("y").invert(+point.getAttribute("cy"))]; }"""
     assert points.first.evaluate(place) == pytest.approx([1.0, 25.0])
-    assert "Hollow points" in page.locator("#curves").inner_text()
+    assert "hollow points" in page.locator("#curves").inner_text()
     status, filter_ = page.locator("#inputs [role=status]"), page.get_by_label("certificates", exact=True)
+    thin = page.locator("#curves g[aria-description='with echoes']")
+    assert thin.count() == 1  # beside the thick line, which is without them
+    assert "without echoes: 50.0 %" in page.locator(".card").inner_text()
+    page.get_by_label("show", exact=True).select_option("echo")
     filter_.select_option("yes")
     assert column(page, "input") == ["1", "3"]
-    assert column(page, "echo") == ["0.500 ○", "1.000 ○"]
+    assert column(page, "a") == ["0.500○", "1.000○\nsays 0"]
     filter_.select_option("no")
     assert column(page, "input") == ["0"]  # of input 2 nothing was measured
     filter_.select_option("")
-    assert status.inner_text() == "1–4 of 4 rows"
+    assert status.inner_text() == "1–4 of 4 inputs"
 
 
 def test_a_curve_is_drawn_where_the_numbers_are(opened: Make, record: Make, write_run: Make, tmp_path: Path) -> None:
@@ -158,43 +166,64 @@ def test_a_curve_is_drawn_where_the_numbers_are(opened: Make, record: Make, writ
         assert page.evaluate(on_the_line, [x, y]) is there, (x, y)
 
 
-def test_a_tip_says_the_numbers_rounded_down(opened: Make, report: Path) -> None:
+def test_hover_says_all_runs_and_a_press_moves_the_radius(opened: Make, report: Path) -> None:
+    """The cards, the table, the classes and the thumbnails follow; so do the arrow keys, and a link shows the same."""
     page = opened(report)
     box = page.locator("#curves svg").first.bounding_box()
     page.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 0.4 * box["height"])
-    tip = page.locator("#curves [aria-label='tip'] text").first
-    tip.wait_for(state="attached")
-    words = tip.text_content()
-    assert re.search(r"certified accuracy [\d.]+ %", words)
-    assert "95 % band" in words
+    tip = page.locator("#curves .hover").first
+    tip.wait_for()
+    assert re.search(r"fixed: [\d.]+ % \([\d.]+–[\d.]+\).*\n.*ancer: [\d.]+ %", tip.inner_text())
+    slider = page.get_by_label("l2 radius")
+    before = page.locator(".card").first.inner_text()
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.2 * box["width"], box["y"] + 0.4 * box["height"], steps=4)
+    page.mouse.up()
+    assert page.locator(".card").first.inner_text() != before
+    slider.fill("50")
+    slider.press("ArrowRight")
+    radius = page.locator(".radius output").first.inner_text()
+    card, row = page.locator(".card").first.inner_text(), page.locator("#tables tr", has_text="at the cross-hair")
+    assert f"certified at l2 {radius}" in card
+    share = re.search(r"([\d.]+) %\n?\s*certified", card)
+    assert share is not None
+    assert f"{radius}: {share[1]} %" in row.inner_text()
+    faint = page.locator(".inputs .thumb.short").count()
+    assert faint > 0
+    page.locator("#classes summary").first.click()
+    assert f"certified at {radius}" in page.locator("#classes details[open] thead").inner_text()
+    again = opened(report)
+    again.goto(page.url)
+    again.reload()
+    assert again.locator(".radius output").first.inner_text() == radius
+    assert again.locator(".inputs .thumb.short").count() == faint
 
 
 def test_the_table_of_inputs(opened: Make, report: Path, some: Make) -> None:
     page = opened(report)
     records = some(40)
     status = page.locator("#inputs [role=status]")
-    assert status.inner_text() == "1–25 of 120 rows"
-    page.get_by_label("run", exact=True).select_option(label="fixed: gaussian 0.5 [global]")
-    assert status.inner_text() == "1–25 of 40 rows"
+    assert status.inner_text() == "1–25 of 40 inputs"
     assert column(page, "input")[:3] == ["0", "1", "2"]
     page.get_by_role("button", name="next").click()
-    assert status.inner_text() == "26–40 of 40 rows"
+    assert status.inner_text() == "26–40 of 40 inputs"
     assert page.get_by_role("button", name="next").is_disabled()
     page.get_by_role("button", name="previous").click()
     for number in range(2):  # up, then down
-        page.locator(".inputs button[data-column=radius]").click()
-        shown = [float(text) for text in column(page, "radius")]
+        page.locator(".inputs button[data-column=run-0]").click()
+        shown = [float(text.split()[0].strip("○")) for text in column(page, "fixed")]
         assert shown == sorted(shown, reverse=number == 1)
     largest = max(one.radius for one in records)
     assert shown[0] == math.floor(largest * 1000) / 1000  # rounded down
-    for head in ("truth", "label", "proxy", "lower", "sigma", "gap", "echo", "votes", "seconds", "index", "run"):
-        page.locator(f".inputs button[data-column={head}]").click()
-        assert page.locator(".inputs th[aria-sort=ascending]").count() == 1
+    for measure in ("proxy", "lower", "sigma", "gap", "echo", "votes", "seconds", "radius"):
+        page.get_by_label("show", exact=True).select_option(measure)
+        assert len(rows(page)) == 25
+    page.locator(".inputs button[data-column=truth]").click()
     page.locator(".inputs button[data-column=index]").click()
     abstaining = sum(one.label is None for one in records)
     page.get_by_label("outcome").select_option("abstained")
-    assert set(column(page, "answer")) == {"abstains"}
-    assert status.inner_text() == f"1–{abstaining} of {abstaining} rows"
+    assert all("abstains" in text for text in column(page, "fixed"))
+    assert status.inner_text() == f"1–{abstaining} of {abstaining} inputs"
     page.get_by_label("outcome").select_option("wrong")
     wrong = sum(one.label not in (None, one.truth) for one in records)
     assert len(rows(page)) == wrong
@@ -204,17 +233,70 @@ def test_the_table_of_inputs(opened: Make, report: Path, some: Make) -> None:
     page.get_by_label("true class").select_option("")
     page.get_by_label("input", exact=True).fill("17")
     assert column(page, "input") == ["17"]
+    page.locator("#inputs tbody button").click()
+    assert "nearest" not in page.locator(".detail").inner_text()  # nothing was attacked
+    assert page.locator(".detail tbody tr").count() == 10
+    page.locator("#inputs tbody button").click()
     page.get_by_label("input", exact=True).fill("999")
     assert status.inner_text() == "no input matches"
     page.get_by_label("input", exact=True).fill("")
-    page.get_by_label("run", exact=True).select_option("")
+    page.get_by_label("runs answer differently").check()
+    assert status.inner_text() == "no input matches"
+    page.get_by_label("runs answer differently").uncheck()
     page.get_by_label("only with pictures").check()
-    assert status.inner_text() == "1–25 of 120 rows"  # pictures of an input serve all runs
     sizes = page.evaluate("[...document.querySelectorAll('.inputs img')].map(one => one.naturalWidth)")
-    assert sizes
     assert set(sizes) == {8}
-    page.get_by_label("run", exact=True).select_option(label="ancer: per input [frozen]")
     assert page.locator(".map img").count() == 25
+    page.locator(".legend input").nth(1).uncheck()  # the legend takes the run's column away
+    assert page.locator(".map img").count() == 0
+    assert "ancer" not in page.locator(".inputs thead").inner_text()
+    assert "ancer" not in page.locator("#tables thead").first.inner_text()
+    assert "hide=1" in page.url
+
+
+def test_findings_are_marks_columns_filters_and_strips(
+    opened: Make, record: Make, write_run: Make, tmp_path: Path
+) -> None:
+    """Input 0 was broken inside its radius, 1 held, 2 broke further out, 3 was not attacked."""
+    records = [replace(record(index), region_radius=2.0, radius=1.0, proxy_radius=1.0 + index) for index in range(4)]
+    folder = write_run("a", records)
+    with SqliteStore(folder) as store:
+        for index, times, violated in ((0, 1.0, True), (1, 1.0, False), (2, 1.0, False), (2, 2.0, True)):
+            attempt = Attempt(
+                "random", 2.0 * times * 0.9, 0, 0.2 if violated else 0.9, 0.8 if violated else 0.1, 100, violated
+            )
+            store.keep("hard", finding(records[index], times, attempt))
+    page = opened(written([folder], tmp_path))
+    assert page.locator(".inputs tr[data-index='0'] .sign").count() == 1
+    page.get_by_label("show", exact=True).select_option("broken")
+    words = [text.split("\n")[0] for text in column(page, "a")]
+    assert words == ["broken at 0.9 ×✗", "held to 1 ×", "broken at 1.8 ×", "not attacked"]
+    for kind, left in (("broken", ["0"]), ("held", ["1"]), ("further", ["2"]), ("untried", ["3"])):
+        page.get_by_label("attack", exact=True).select_option(kind)
+        assert column(page, "input") == left
+    assert "1 of 3 broken inside the radius" in page.locator(".card").inner_text()
+    assert page.locator("#attacks svg").count() == 1
+    assert page.locator("#regions .strip").count() == 2
+    assert page.locator("#regions img").count() == 8  # at 0, ½, 1 and 1½ of the radius
+    page.locator("nav.contents a", has_text="Under attack").click()
+    assert "see=attacks" in page.url
+
+
+def finding(record: Any, times: float, attempt: Attempt) -> Finding:
+    radius = record.region_radius * times
+    return Finding(
+        record.index,
+        record.label,
+        record.soundness,
+        times,
+        radius,
+        2.0,
+        0.001,
+        0.001,
+        (attempt,),
+        np.full(64, 0.1),
+        False,
+    )
 
 
 def test_configuration_classes_and_warnings(opened: Make, report: Path) -> None:
@@ -227,6 +309,8 @@ def test_configuration_classes_and_warnings(opened: Make, report: Path) -> None:
     assert page.locator("#classes details[open] tbody tr").count() == 2
     table = page.locator("#tables table").first.inner_text()
     assert "average certified radius" in table
+    assert "The same for all" in page.locator("#tables .shared").inner_text()
+    assert page.locator(".about").inner_text().split("\n")[:2] == ["Data", "digits"]
     assert "frozen" in page.locator("#labels").inner_text()
 
 
@@ -257,6 +341,8 @@ def test_it_prints(opened: Make, report: Path, tmp_path: Path) -> None:
         page.evaluate("getComputedStyle(document.querySelector('.warnings')).backgroundColor") == "rgb(255, 246, 224)"
     )
     assert page.pdf(path=tmp_path / "report.pdf", format="A4")[:5] == b"%PDF-"
+    page.add_style_tag(content=".appendix { display: none }")
+    assert len(re.findall(rb"/Type\s*/Page\b", page.pdf())) <= 4  # what is not the appendix
     assert page.locator("#runs details:not([open])").count() == 0  # paper shows every command
 
 
@@ -280,7 +366,7 @@ def test_poor_runs_still_give_a_clear_page(
         assert "Nothing is certified in these runs." in text
 
 
-@pytest.mark.parametrize("width", [1100, 1400])
+@pytest.mark.parametrize("width", [390, 1100, 1400])
 def test_a_table_of_seven_runs_is_not_cut_off(
     opened: Callable[..., Any], some: Make, write_run: Make, tmp_path: Path, width: int
 ) -> None:
@@ -291,6 +377,7 @@ def test_a_table_of_seven_runs_is_not_cut_off(
     sizes = page.evaluate("[...document.querySelectorAll('.scroll')].map(one => [one.scrollWidth, one.clientWidth])")
     assert len(sizes) > 3
     assert all(needed <= given for needed, given in sizes), sizes
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
     header = page.evaluate("[...document.querySelectorAll('#tables table')[0].rows[0].cells].map(one => one.innerText)")
     assert header == ["run", *names]
 

@@ -154,7 +154,7 @@ class TestContent:
         assert data["pictures"]["maps"]["fixed"] == {}
         assert data["runs"][0]["command"] == "smoothcert certify --out fixed"
         assert set(data["labels"]) == {"global", "frozen"}
-        assert any("different label" in warning for warning in data["warnings"])
+        assert any("different label" in warning["words"] for warning in data["warnings"])
         assert data["tables"][0]["header"] == ["run", "fixed", "climb"]
         rows = list(csv.reader((tmp_path / "out/table-1.csv").read_text(encoding="utf-8").splitlines()))
         assert rows[0] == ["run", "fixed", "climb"]
@@ -164,6 +164,7 @@ class TestContent:
         for name in ("curve", "curve-proxy", "p_a", "factors", "votes"):
             assert (tmp_path / f"out/{name}.png").read_bytes()[:4] == b"\x89PNG"
             assert "<svg" in (tmp_path / f"out/{name}.svg").read_text(encoding="utf-8")
+            assert (tmp_path / f"out/{name}.pdf").read_bytes()[:5] == b"%PDF-"
 
     def test_the_same_runs_give_the_same_files(self, some: Make, write_run: Make, tmp_path: Path) -> None:
         runs = read_runs([write_run("a", some(12), maps=True)])
@@ -202,7 +203,7 @@ class TestContent:
         assert len(data["lines"]) == {"empty": 0, "mixed norms": 2}.get(kind, 1)
         assert len(data["runs"]) == len(folders)
         if kind in ("empty", "mixed norms"):
-            assert any("holds no records yet" in warning for warning in data["warnings"])
+            assert any("holds no records yet" in warning["words"] for warning in data["warnings"])
         if kind == "abstentions":
             assert data["lines"][0]["curves"]["radius"]["y"] == [0.0, 0.0]
         if kind == "no pictures":
@@ -229,7 +230,8 @@ class TestContent:
 
 class TestUnfair:
     def warnings(self, *folders: Path) -> str:
-        return "\n".join(content_of(pages.page(read_runs(folders), [0.0]))["warnings"])
+        found = content_of(pages.page(read_runs(folders), [0.0]))["warnings"]
+        return "\n".join(one["words"] for one in found)
 
     def test_equal_runs_are_fair(self, some: Make, write_run: Make) -> None:
         assert self.warnings(write_run("a", some(5)), write_run("b", some(5))) == ""

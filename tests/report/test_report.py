@@ -110,7 +110,7 @@ def test_every_chart_is_drawn_of_values_that_are_alike(tmp_path: Path, value: fl
         for one in values
     ]
     records = [record(i, one, **change) for i, (one, change) in enumerate(zip(values, changes, strict=True))]
-    assert len(draw_all([line(records)], tmp_path)) == 10
+    assert len(draw_all([line(records)], tmp_path)) == 15
 
 
 @pytest.mark.parametrize("sigma", [0.12, 0.5 / math.sqrt(2), 0.6])
@@ -144,8 +144,27 @@ def test_tables_page_and_means_print_what_was_counted() -> None:
 
 def rendered(lines: list[Line], radii: tuple[float, ...] = (0.0, 0.5)) -> str:
     text = io.StringIO()
-    Console(file=text, width=200).print(to_rich(main_sheet(lines, radii)))
+    Console(file=text, width=200).print(to_rich(main_sheet(lines, radii), 200))
     return text.getvalue()
+
+
+def test_eight_long_names_fit_a_terminal_of_eighty_columns() -> None:
+    """No name is cut, no line is longer, what all share is said once, and every number of the wide table is there."""
+    names = [f"data_dependent_sigma_0.{k}5" for k in range(8)]
+    records = [replace(one, lower=0.9) for one in FIVE]
+    lines = [line(records if k % 2 else records[:4], name) for k, name in enumerate(names)]
+    text = io.StringIO()
+    sheet = main_sheet(lines, [0.0, 0.25, 0.5, 1.0])
+    Console(file=text, width=80).print(to_rich(sheet, 80))
+    printed = text.getvalue().splitlines()
+    assert max(map(len, printed)) <= 80
+    for name in names:
+        assert sum(name in row for row in printed) >= 2
+    assert " ".join(text.getvalue().split()).count("alpha 0.001") == 1
+    assert "…" not in text.getvalue()
+    words = text.getvalue().split()
+    for row in sheet.rows:
+        assert all(part in words or f"{part};" in words for cell in row[1:] for part in cell.split()), row
 
 
 def test_the_table_says_label_alpha_votes_and_expected_errors() -> None:

@@ -162,7 +162,7 @@ class Mixed(InMemoryStore):
     def keep(self, effort: str, finding: Finding) -> None:
         super().keep("", finding)
 
-    def findings(self, effort: str) -> Iterator[Finding]:
+    def findings(self, effort: str | None = None) -> Iterator[Finding]:
         return super().findings("")
 
 

@@ -13,7 +13,9 @@ from smoothcert.cli.console import errors, progress_bar
 from smoothcert.cli.flags import Given, takes
 from smoothcert.cli.of_run import where_it_began
 from smoothcert.cli.options import command_line
+from smoothcert.cli.runtime import with_runtime
 from smoothcert.config import Settings
+from smoothcert.engine import AUTO
 from smoothcert.errors import without_passwords
 from smoothcert.files import write_atomically
 from smoothcert.plan import IN_RUN
@@ -23,7 +25,7 @@ NAME = "certify"
 EXAMPLE = "smoothcert certify --model cnn.safetensors --data digits --sigma 0.5 --norm 2 --limit 100 --out runs/a"
 
 
-@takes(Settings, "model", "data", "noise", "votes", "engine")
+@takes(Settings, "model", "data", "noise", "votes", "engine", defaults={"engine.runtime": AUTO})
 def command(
     given: Given,
     out: Annotated[
@@ -59,6 +61,7 @@ def certify_run(settings: Settings, out: Path | str, *, note: str, title: str = 
     check_told(settings)
     dataset = dataset_of(settings.data)
     indices = indices_of(settings.data, dataset)
+    settings, calibration = with_runtime(settings, dataset, indices, out)
     smoother = smoother_of(settings, dataset)
     from smoothcert.run import Progress, certify_all
 
@@ -70,7 +73,7 @@ def certify_run(settings: Settings, out: Path | str, *, note: str, title: str = 
             tell(progress.done, words=f"{rate:,.0f} votes/s")
 
         text = write(settings)
-        notes = {"command": note, "settings": text, **where_it_began(out)}
+        notes = {"command": note, "settings": text, **where_it_began(out), **calibration}
         memory = out if settings.votes.memory == IN_RUN else settings.votes.memory
         try:
             certify_all(

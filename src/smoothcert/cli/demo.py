@@ -63,7 +63,7 @@ def command(
         runs.append(directory)
     found = read_runs(runs)
     lines = [line for run in found for line in run.lines]
-    output.print(to_rich(main_sheet(lines, common_radii(lines))))
+    output.print(to_rich(main_sheet(lines, common_radii(lines)), output.width))
     page = write_report(found, common_radii(lines), out)
     print(
         f"Open {page} in a browser; its figures and tables lie beside it, the records in {', '.join(map(str, runs))}."

@@ -22,6 +22,7 @@ def command(
     given: Given,
     run: o.Run,
     memory: o.KeptBy = None,
+    beside: Annotated[str | None, typer.Option(help="A second run, to look at the same input in both.")] = None,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Serve a page on this machine: click an input to see its noise, votes and region, and move it about.
@@ -34,7 +35,8 @@ def command(
 
     smoother, dataset = certified_with(run, given)
     explorer = Explorer(smoother, dataset, run, memory)
-    with Server(explorer) as server:
+    other = None if beside is None else Explorer(*certified_with(beside, Given()), beside)
+    with Server(explorer, other) as server:
         print(server.address, flush=True)
         errors.print("open this address in a browser on this machine; Ctrl-C ends it")
         if open_:
@@ -45,3 +47,5 @@ def command(
             errors.print("ended")
         finally:
             explorer.close()
+            if other is not None:
+                other.close()

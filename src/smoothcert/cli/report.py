@@ -49,7 +49,7 @@ def command(
         print(jsonlib.dumps([summary(line, chosen) for line in lines]))
     else:
         for sheet in tables(lines, chosen):
-            output.print(to_rich(sheet))
+            output.print(to_rich(sheet, output.width))
     for warning in unfair(found):
-        errors.print(f"note: {warning}")
+        errors.print(f"note: {warning.words}")
     errors.print(f"report: {page}")

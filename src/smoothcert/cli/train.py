@@ -32,26 +32,32 @@ def command(
         Path, typer.Option(help="The directory for checkpoints and model.safetensors; continued if it exists.")
     ],
 ) -> None:
-    """Train a built-in model under noise, so that certifying it with the same noise is worth while.
+    """Train a network, built in or your own (package.module:factory), under noise, so that certifying it with the same noise is worth while.
 
-    A killed training goes on from its last epoch to the same weights. --sigma 0 trains without noise, for
+    A killed training goes on from its last epoch to the same weights, and with --schedule constant --warmup 0 and more --epochs it
+    goes on to those of a training of that length. --sigma 0 trains without noise, for
     certify --method hill_climb:keep_label=true.
     """
     usual = usual_recipe(given.over(Settings))
-    path = train_model(given.over(Settings, {"train.recipe": usual}), out)
-    errors.print(f"model: {path}; certify it with: smoothcert certify --model {path} …")
+    settings = given.over(Settings, {"train.recipe": usual})
+    path = train_model(settings, out)
+    source = settings.model.source or ""
+    again = f"--model {source} --weights {path}" if ":" in source and source == _network(source) else f"--model {path}"
+    errors.print(f"model: {path}; certify it with: smoothcert certify {again} …")
 
 
 def _network(source: str) -> str:
-    """The shortest text of a network to build; a file or a factory is refused, since it cannot be built anew."""
+    """The shortest text of a network to build; a file is refused, since it cannot be built anew."""
     from smoothcert.models import REGISTRY
-    from smoothcert.models.loading import is_network
+    from smoothcert.models.factory import is_factory
+    from smoothcert.models.networks import is_network
 
+    if is_factory(source) and not is_network(source):
+        return source
     if not is_network(source) and (Path(source).suffix or Path(source).exists() or ":" in source):
         raise ModelError(
-            f"--model {source}: train builds the network itself, and that of a file or a factory it cannot; give a name "
-            "(smoothcert list models), with --weights FILE to start from its weights, or train your own nn.Module in Python with "
-            "smoothcert.training.train"
+            f"--model {source}: train builds the network itself, and that of a file it cannot; give a name (smoothcert list models), with "
+            "--weights FILE to start from its weights, or your own as package.module:factory"
         )
     return REGISTRY.make(source).title
 
@@ -82,6 +88,7 @@ def train_model(settings: Settings, out: Path) -> Path:
     from smoothcert.engine import device_named
     from smoothcert.identity import identity
     from smoothcert.models import load_weights
+    from smoothcert.models.networks import is_network
     from smoothcert.training import BatchReport, EpochReport, new_model
     from smoothcert.training.batches import held_out
     from smoothcert.training.logs import tensorboard_log
@@ -105,6 +112,8 @@ def train_model(settings: Settings, out: Path) -> Path:
     if settings.model.weights is not None:
         load_weights(model, settings.model.weights)
         plan = replace(plan, start=f"weights {identity(model)[:16]}")
+    elif not is_network(str(architecture["name"])):  # another network must not go on where this one stopped
+        plan = replace(plan, start=f"factory {identity(model)[:16]}")
     with progress_bar("train", plan.epochs) as tell:
 
         def step(report: BatchReport) -> None:

@@ -28,12 +28,14 @@ class Dataset(ABC):
     shape    the shape of one input: (1, 28, 28), (30,), …
     classes  how many classes there are; None when there are no labels
     grid     1/255 when the inputs are 8-bit images, with pixels k/255 as float32; None for real values
+    class_names  what the classes are called, in order; none where they are numbers
     """
 
     name: str
     shape: tuple[int, ...]
     classes: int | None
     grid: float | None
+    class_names: tuple[str, ...] = ()
 
     @abstractmethod
     def __len__(self) -> int:
@@ -67,11 +69,16 @@ class ArrayDataset(Dataset):
     """
 
     def __init__(
-        self, name: str, values: npt.ArrayLike, labels: npt.ArrayLike | None = None, classes: int | None = None
+        self,
+        name: str,
+        values: npt.ArrayLike,
+        labels: npt.ArrayLike | None = None,
+        classes: int | None = None,
+        class_names: Sequence[str] = (),
     ) -> None:
         self._values = _checked_values(name, np.asarray(values))
         self._labels = None if labels is None else _checked_labels(name, np.asarray(labels), len(self._values), classes)
-        self.name = name
+        self.name, self.class_names = name, tuple(class_names)
         self.shape = self._values.shape[1:]
         self.grid = PIXEL_GRID if self._values.dtype == np.uint8 else None
         self.classes = None

@@ -26,7 +26,7 @@ from smoothcert.data.download import Resource, missing, retrieve
 from smoothcert.errors import DataError, look_up
 
 FOLDER = "cifar-10-batches-py"
-CLASSES = 10
+NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 SHAPE = (3, 32, 32)
 SPLITS = {"train": tuple(f"data_batch_{number}" for number in range(1, 6)), "test": ("test_batch",)}
 LARGEST_BATCH = 64_000_000
@@ -60,7 +60,7 @@ def load_cifar10(
         batches = [_read_batch(f"{packed}/{name}", content) for name, content in _unpack(packed, names).items()]
     images = np.concatenate([images for images, _ in batches])
     labels = np.concatenate([labels for _, labels in batches])
-    return ArrayDataset("cifar10", images, labels, classes=CLASSES)
+    return ArrayDataset("cifar10", images, labels, classes=len(NAMES), class_names=NAMES)
 
 
 class RestrictedUnpickler(pickle.Unpickler):

@@ -25,6 +25,13 @@ class Classes:
     labels: Mapping[str, int]
     number: int
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the classes are called, in order; none unless every number has exactly one name that is no number."""
+        called = {number: name for name, number in self.labels.items()}
+        whole = len(called) == len(self.labels) == self.number and not all(map(str.isdecimal, self.labels))
+        return tuple(called[number] for number in range(self.number)) if whole else ()
+
     def of(self, picture: Path) -> int:
         """The class of a picture, given its path inside the data: by that path, its own name, or its folder's."""
         for name in (picture.as_posix(), picture.name, picture.parent.name):

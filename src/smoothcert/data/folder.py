@@ -57,6 +57,7 @@ class ImageFolder(Dataset):
         self._files = sorted(found, key=lambda each: -1 if each[1] is None else each[1])
         self.name = root.resolve().name
         self.classes = None if known is None else known.number
+        self.class_names = () if known is None else known.names
         self.grid = PIXEL_GRID
         self.shape = self._pixels(self._files[0][0]).shape
 

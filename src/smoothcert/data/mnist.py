@@ -29,15 +29,22 @@ class Family:
     name: str
     folder: str
     resources: Mapping[str, Resource]
+    class_names: tuple[str, ...] = ()
 
 
-def _family(name: str, folder: str, addresses: tuple[str, ...], checksums: Mapping[str, str]) -> Family:
+def _family(
+    name: str,
+    folder: str,
+    addresses: tuple[str, ...],
+    checksums: Mapping[str, str],
+    class_names: tuple[str, ...] = (),
+) -> Family:
     """The family whose files lie, gzipped, at the first address, and at the others as mirrors."""
     resources = {}
     for file_name, sha256 in checksums.items():
         urls = [f"{address}{file_name}.gz" for address in addresses]
         resources[file_name] = Resource(urls[0], sha256, f"{file_name}.gz", mirrors=tuple(urls[1:]))
-    return Family(name, folder, resources)
+    return Family(name, folder, resources, class_names)
 
 
 # SHA-256 values: TensorFlow Datasets (github.com/tensorflow/datasets), tensorflow_datasets/url_checksums/mnist.txt
@@ -64,6 +71,7 @@ FASHION_MNIST = _family(
         "t10k-images-idx3-ubyte": "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
         "t10k-labels-idx1-ubyte": "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
     },
+    ("T-shirt", "trousers", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot"),
 )
 
 
@@ -95,7 +103,7 @@ def load_family(
             f"{paths[0]} holds {len(images)} images but {paths[1]} holds {len(labels)} labels; they must be as many: "
             f"delete both and load the data set again with download=True"
         )
-    return ArrayDataset(family.name, images[:, None], labels, classes=CLASSES)
+    return ArrayDataset(family.name, images[:, None], labels, classes=CLASSES, class_names=family.class_names)
 
 
 def _locate(family: Family, root: Path, file_name: str, download: bool, progress: Progress | None) -> Path:

@@ -1,4 +1,4 @@
-"""The two axes of a slice: random, the extremes of the noise, or of the classifier's curvature."""
+"""The two axes of a slice: towards the nearest other class, random, the extremes of the noise, or of the classifier's curvature."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from smoothcert.maths import FloatArray
 DRAWS = 32  # noisy copies whose mean probability the curvature is of
 TOLERANCE = 1e-3  # of an eigenvector, relative to the largest eigenvalue
 RESTARTS = 60
+RIVALS = 3  # classes that the nearest is sought among
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +27,67 @@ class Axes:
     vectors: FloatArray
     words: tuple[str, str]
     note: str = ""
+
+
+def nearest(specimen: Specimen, seed: int) -> Axes:
+    """Towards the nearest other class, and across it: as attacks found it, or else by the slope of the smoothed margin."""
+    if specimen.worst is not None:
+        first = specimen.worst.offset.ravel() / np.linalg.norm(specimen.worst.offset)
+        words = f"towards class {specimen.worst.worst.rival}, as attacks found it"
+        return Axes(_with_across(first, specimen, seed), (words, "across it"))
+    try:
+        slopes = _slopes(specimen)
+    except RuntimeError as problem:
+        found = random(specimen, seed)
+        note = (
+            f"The classifier passes no derivative to its input ({str(problem).splitlines()[0]}): the plane is random."
+        )
+        return Axes(found.vectors, found.words, note)
+    if not slopes:
+        found = random(specimen, seed)
+        return Axes(found.vectors, found.words, "The classifier is flat at this input: the plane is random.")
+    (_, rival, first), *others = slopes
+    towards = f"towards class {rival}, down the slope of the smoothed margin"
+    across = others[0][2] if others else None
+    words = "across it" if across is None else f"across it, towards class {others[0][1]}"
+    return Axes(_with_across(first, specimen, seed, across), (towards, words))
+
+
+def _with_across(first: FloatArray, specimen: Specimen, seed: int, other: FloatArray | None = None) -> FloatArray:
+    """A direction, and the part of another that is across it; of a random one where nothing else is left."""
+    chance = np.random.default_rng([seed, specimen.index]).standard_normal(first.size)
+    for second in (chance if other is None else other, chance):
+        rest = second - first * (first @ second)
+        if np.linalg.norm(rest) > 1e-3 * np.linalg.norm(second):
+            return np.stack([first, rest / np.linalg.norm(rest)])
+    raise AssertionError("a random direction is never along another")
+
+
+def _slopes(specimen: Specimen) -> list[tuple[float, int, FloatArray]]:
+    """(distance to a tie by the slope, rival, unit direction to it) for the strongest rivals, the nearest first."""
+    chances, point = _smoothed(specimen)
+    label = specimen.record.leader
+    rivals = [rival for rival in chances.argsort(descending=True).tolist() if rival != label][:RIVALS]
+    found = []
+    for rival in rivals:
+        margin = chances[label] - chances[rival]
+        [slope] = torch.autograd.grad(margin, point, retain_graph=True)
+        flat = -slope.double().cpu().numpy().ravel()
+        length = float(np.linalg.norm(flat))
+        if length > 1e-12:
+            found.append((float(margin) / length, rival, flat / length))
+    return sorted(found, key=lambda one: one[:2])
+
+
+def _smoothed(specimen: Specimen) -> tuple[Tensor, Tensor]:
+    """The mean probabilities over fixed draws, and the point that they depend on."""
+    smoother, device = specimen.smoother, specimen.smoother.device
+    generator = torch.Generator(device=device).manual_seed(0)
+    x = specimen.x.to(device)
+    with torch.no_grad():
+        moves = specimen.noise.noisy(x.expand(DRAWS, *specimen.shape), generator) - x
+    point = x.clone().requires_grad_()
+    return smoother.model(point + moves).float().softmax(dim=1).mean(dim=0), point
 
 
 def random(specimen: Specimen, seed: int) -> Axes:
@@ -74,7 +136,12 @@ def curvature(specimen: Specimen, seed: int) -> Axes:
     return Axes(np.stack([first, last]), words)
 
 
-AXES: dict[str, Callable[[Specimen, int], Axes]] = {"random": random, "extremes": extremes, "curvature": curvature}
+AXES: dict[str, Callable[[Specimen, int], Axes]] = {
+    "nearest": nearest,
+    "random": random,
+    "extremes": extremes,
+    "curvature": curvature,
+}
 
 
 def axes_of(name: str, specimen: Specimen, seed: int) -> Axes:
@@ -92,14 +159,9 @@ def _lanczos(product: Callable[[FloatArray], FloatArray], start: FloatArray, whi
 
 def _hessian(specimen: Specimen) -> Callable[[FloatArray], FloatArray]:
     """v ↦ H v, for the mean probability of the leading class over fixed draws."""
-    smoother, device = specimen.smoother, specimen.smoother.device
-    generator = torch.Generator(device=device).manual_seed(0)
-    x = specimen.x.to(device)
-    with torch.no_grad():
-        moves = specimen.noise.noisy(x.expand(DRAWS, *specimen.shape), generator) - x
-    point = x.clone().requires_grad_()
+    device = specimen.smoother.device
     try:
-        chances: Tensor = smoother.model(point + moves).float().softmax(dim=1).mean(dim=0)
+        chances, point = _smoothed(specimen)
         [slope] = torch.autograd.grad(chances[specimen.record.leader], point, create_graph=True)
         torch.autograd.grad(slope.sum(), point, retain_graph=True)
     except RuntimeError as problem:

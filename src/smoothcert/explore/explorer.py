@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
@@ -17,35 +19,43 @@ from smoothcert.data.base import Dataset
 from smoothcert.errors import InputError, RunError, SmoothcertError
 from smoothcert.explore import views
 from smoothcert.explore.directions import Axes, axes_of
-from smoothcert.explore.slices import SIZE, Asked, described, landscape
+from smoothcert.explore.slices import SIZE, Asked, described, flips, landscape
 from smoothcert.explore.specimen import Specimen
 from smoothcert.maths import FloatArray
 from smoothcert.memory.memory import Memory
 from smoothcert.memory.of_run import check_memory, memory_of
+from smoothcert.report.marks import rank, speaks_of
 from smoothcert.report.runs import read_runs
 from smoothcert.run import check_same, describe
 from smoothcert.sight import Sight
 from smoothcert.smoother import Smoother
 from smoothcert.store import Place, check_filled, open_run
 
-KEPT = 100  # slices, specimens and pairs of axes
+KEPT = 100  # slices, specimens, pairs of axes and stopped tickets
+PATIENCE = 10.0  # seconds after which who does not ask any more has gone
 Value = TypeVar("Value")
 
 
 @dataclass(eq=False)
 class Job:
-    """A slice under way: how many rows are done, and what came of it or went wrong."""
+    """A slice under way: the cells that are done, what came of it or went wrong, and who waits for it."""
 
     done: int = 0
     found: dict[str, Any] = field(default_factory=dict)
     problem: str | None = None
-    stopped: bool = False
+    whole: bool = False
+    waiting: dict[str, float] = field(default_factory=dict)  # ticket -> when it last asked
+
+    @property
+    def wanted(self) -> bool:
+        """Does anybody still wait? Who has not asked for a while has gone."""
+        return any(time.monotonic() - last < PATIENCE for last in self.waiting.values())
 
     @property
     def state(self) -> dict[str, Any]:
-        """How far it is; the slice itself once it is whole."""
-        whole = {"slice": self.found} if self.done == SIZE else {}
-        return {"done": self.done, "total": SIZE, "problem": self.problem, **whole}
+        """How far it is, and as much of the slice as there is."""
+        found = {"slice": self.found} if self.done else {}
+        return {"done": self.done, "total": SIZE**2, "whole": self.whole, "problem": self.problem, **found}
 
 
 class Explorer:
@@ -69,6 +79,8 @@ class Explorer:
         self._specimens: OrderedDict[int, Specimen] = OrderedDict()
         self._axes: OrderedDict[tuple[int, str, int], Axes] = OrderedDict()
         self._jobs: OrderedDict[Asked, Job] = OrderedDict()
+        self._stopped: OrderedDict[str, None] = OrderedDict()
+        self._lock = threading.Lock()  # of jobs and tickets, which are asked about while the thread works
         if smoother.tuner.reads_input:
             self._thread.submit(smoother.refer_to, dataset).result()
         self._held = ExitStack()
@@ -76,8 +88,9 @@ class Explorer:
 
     def close(self) -> None:
         """Let go of the thread; a slice under way is left."""
-        for job in self._jobs.values():
-            job.stopped = True
+        with self._lock:
+            for job in self._jobs.values():
+                job.waiting.clear()
         self._thread.submit(self._held.close)
         self._thread.shutdown(cancel_futures=False)
 
@@ -97,15 +110,21 @@ class Explorer:
         """All about one input."""
         return self._done(lambda: views.input_view(self._specimen(index)))
 
-    def slice(self, asked: Asked) -> dict[str, Any]:
-        """How far a slice is; it is begun when it is first asked for, and kept."""
-        return self._done(lambda: self._begun(asked).state)
+    def slice(self, asked: Asked, ticket: str = "") -> dict[str, Any]:
+        """How far a slice is; it is begun when it is first asked for, and kept. A ticket that was stopped begins nothing."""
+        with self._lock:
+            if ticket in self._stopped:
+                return {"done": 0, "total": SIZE**2, "whole": False, "problem": None, "stopped": True}
+            job = self._begun(asked)
+            job.waiting[ticket] = time.monotonic()
+            return job.state
 
-    def stop(self, asked: Asked) -> dict[str, Any]:
-        """Give up a slice that nobody waits for any more."""
-        job = self._jobs.get(asked)
-        if job is not None:
-            job.stopped = True
+    def stop(self, ticket: str) -> dict[str, Any]:
+        """Give up what was, or will be, asked for with this ticket; a slice that nobody else waits for ends."""
+        with self._lock:
+            _kept(self._stopped, ticket, lambda: None)
+            for job in self._jobs.values():
+                job.waiting.pop(ticket, None)
         return {}
 
     def point(self, index: int, move: Mapping[str, Any], votes: int, anew: bool) -> dict[str, Any]:
@@ -142,7 +161,9 @@ class Explorer:
         def make() -> Specimen:
             x = torch.from_numpy(self.dataset.inputs([index]))[0]
             with open_run(self.run.place) as store:
-                return Specimen(record, self.smoother, x, store)
+                own = [one for one in store.findings() if one.index == index and speaks_of(one, record)]
+                worst = min((one for one in own if one.offset.any()), key=rank, default=None)
+                return Specimen(record, self.smoother, x, store, worst)
 
         return _kept(self._specimens, index, make)
 
@@ -160,28 +181,42 @@ class Explorer:
 
     def _begun(self, asked: Asked) -> Job:
         job = self._jobs.get(asked)
-        if job is None or job.stopped or job.problem:
+        if job is None or job.problem or not (job.whole or job.wanted):
             job = self._jobs[asked] = Job()
             while len(self._jobs) > KEPT:
-                self._jobs.popitem(last=False)[1].stopped = True
+                self._jobs.popitem(last=False)[1].waiting.clear()
             self._thread.submit(self._guarded, job, lambda: self._start(asked, job))
         return job
 
     def _start(self, asked: Asked, job: Job) -> None:
+        """Find the axes and begin; every step is a task of its own, after which other questions get their turn."""
+        if not job.wanted:
+            return
         specimen = self._specimen(asked.index)
         axes = self._axes_of(specimen, asked.axes, asked.seed)
-        job.found = described(specimen, axes, asked.zoom) | asdict(asked) | {"label": [], "share": []}
-        rows = landscape(specimen, axes, job.found["extent"], asked.votes)
+        found = described(specimen, axes, asked) | asdict(asked)
+        found |= {"label": [None] * SIZE**2, "share": [None] * SIZE**2, "deployed": []}
+        job.found = found
+        steps = self._steps(specimen, axes, asked, job)
 
         def advance() -> None:
-            label, share = next(rows)
-            job.found["label"] += label
-            job.found["share"] += share
-            job.done += 1
-            if job.done < SIZE and not job.stopped:
+            if job.wanted and next(steps, None) is not None:
                 self._thread.submit(self._guarded, job, advance)
 
         advance()
+
+    def _steps(self, specimen: Specimen, axes: Axes, asked: Asked, job: Job) -> Iterator[bool]:
+        """The landscape, coarse to fine, and then, where the noise reads the input, what the deployed classifier says."""
+        for cells in landscape(specimen, axes, job.found["extent"], asked.votes):
+            for place, label, share in cells:
+                job.found["label"][place], job.found["share"][place] = label, share
+            job.done += len(cells)
+            yield True
+        if self.smoother.tuner.reads_input:
+            for answer in flips(specimen, axes, job.found["extent"]):
+                job.found["deployed"].append(answer)
+                yield True
+        job.whole = True
 
     @staticmethod
     def _guarded(job: Job, step: Callable[[], None]) -> None:

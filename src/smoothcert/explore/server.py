@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
+import sys
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,6 +21,7 @@ from smoothcert.report.page import assembled
 
 LARGEST = 8_000_000  # bytes of a question: a drawing has a number per pixel
 MOST_VOTES = 10_000
+BESIDE = "beside"
 HEADERS = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
@@ -34,11 +36,17 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, explorer: Explorer) -> None:
+    def __init__(self, explorer: Explorer, beside: Explorer | None = None) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.explorer, self.token = explorer, secrets.token_urlsafe(24)
+        self.explorer, self.beside, self.token = explorer, beside, secrets.token_urlsafe(24)
         parts = {name: _text(f"explore.{kind}") for name, kind in (("explorer", "js"), ("own", "css"))}
-        self.page = assembled(_text("template.html"), explorer.overview(), **parts).encode()
+        other = None if beside is None else {"where": f"{BESIDE}/", **beside.overview()}
+        self.page = assembled(_text("template.html"), explorer.overview() | {"beside": other}, **parts).encode()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Who hangs up early is no error of ours; whatever else happens is told in the terminal."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
 
     @property
     def hosts(self) -> tuple[str, str]:
@@ -63,8 +71,10 @@ class Handler(BaseHTTPRequestHandler):
         parts = self._allowed()
         if parts is None:
             return
-        explorer = self.server.explorer
+        explorer, parts = self._whose(parts)
         match parts:
+            case []:  # the address without its last slash: what it asks for is relative to the one with it
+                self._send(HTTPStatus.PERMANENT_REDIRECT, "text/plain", b"", {"Location": f"/{self.server.token}/"})
             case [""]:
                 self._send(HTTPStatus.OK, "text/html; charset=utf-8", self.server.page)
             case ["picture", index]:
@@ -78,9 +88,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """A slice, or a point; the question is JSON."""
-        parts, explorer = self._allowed(), self.server.explorer
-        if parts is None:
+        allowed = self._allowed()
+        if allowed is None:
             return
+        explorer, parts = self._whose(allowed)
         size = self.headers.get("Content-Length", "")
         if self.headers.get_content_type() != "application/json" or not size.isdigit() or int(size) > LARGEST:
             self.close_connection = True
@@ -88,8 +99,8 @@ class Handler(BaseHTTPRequestHandler):
             return
         body = self.rfile.read(int(size))
         questions: dict[str, Callable[[dict[str, Any]], Any]] = {
-            "slice": lambda given: explorer.slice(Asked(**given)),
-            "stop": lambda given: explorer.stop(Asked(**given)),
+            "slice": lambda given: explorer.slice(Asked(**given["asked"]), str(given["ticket"])),
+            "stop": lambda given: explorer.stop(str(given["ticket"])),
             "point": lambda given: explorer.point(
                 _whole(given["index"]), given["move"], _votes(given["votes"]), bool(given.get("anew"))
             ),
@@ -99,6 +110,11 @@ class Handler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.NOT_FOUND, "there is nothing at this address")
         else:
             self._answer("application/json", lambda: _json(ask(json.loads(body))))
+
+    def _whose(self, parts: list[str]) -> tuple[Explorer, list[str]]:
+        """The run that is asked about, and what is asked of it."""
+        beside = self.server.beside
+        return (beside, parts[1:]) if beside is not None and parts[:1] == [BESIDE] else (self.server.explorer, parts)
 
     def _allowed(self) -> list[str] | None:
         """The address behind the token; None when the request was refused."""
@@ -120,7 +136,9 @@ class Handler(BaseHTTPRequestHandler):
             body = make()
         except SmoothcertError as problem:
             self._refuse(HTTPStatus.BAD_REQUEST, str(problem))
-        except (TypeError, ValueError, KeyError, IndexError) as problem:
+        except RecursionError:
+            self._refuse(HTTPStatus.BAD_REQUEST, "the question was not understood: it is nested too deeply")
+        except (TypeError, ValueError, KeyError, IndexError, OverflowError) as problem:
             self._refuse(HTTPStatus.BAD_REQUEST, f"the question was not understood ({problem!r})")
         except Exception as problem:  # a classifier may raise anything
             self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(problem).__name__}: {problem}")
@@ -130,9 +148,9 @@ class Handler(BaseHTTPRequestHandler):
     def _refuse(self, status: HTTPStatus, words: str) -> None:
         self._send(status, "application/json", _json({"error": words}))
 
-    def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
+    def _send(self, status: HTTPStatus, kind: str, body: bytes, more: dict[str, str] | None = None) -> None:
         self.send_response(status)
-        headers = HEADERS | {"Content-Type": kind, "Content-Length": str(len(body))}
+        headers = HEADERS | {"Content-Type": kind, "Content-Length": str(len(body))} | (more or {})
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
@@ -149,8 +167,8 @@ class Handler(BaseHTTPRequestHandler):
 def _whole(value: Any) -> int:
     try:
         return int(value)
-    except ValueError:
-        raise InputError(f"{value!r} is not the number of an input") from None
+    except (ValueError, OverflowError):
+        raise InputError(f"{str(value)[:40]!r} is not the number of an input") from None
 
 
 def _votes(value: Any) -> int:

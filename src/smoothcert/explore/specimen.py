@@ -17,6 +17,7 @@ from smoothcert.laws import law_named
 from smoothcert.maths import FloatArray
 from smoothcert.noise import Noise
 from smoothcert.polling import make_fixed
+from smoothcert.records.findings import Finding
 from smoothcert.records.record import Arrays, Record, region_of, value_of
 from smoothcert.regions import Region
 from smoothcert.seeds import Stage, draws_for
@@ -38,9 +39,11 @@ class Specimen:
     A point is asked with the draws that ``predict`` uses for this index, never with those of the certificate.
     """
 
-    def __init__(self, record: Record, smoother: Smoother, x: Tensor, store: Arrays) -> None:
+    def __init__(
+        self, record: Record, smoother: Smoother, x: Tensor, store: Arrays, worst: Finding | None = None
+    ) -> None:
         make_fixed(smoother.model)
-        self.record, self.smoother, self.x = record, smoother, x
+        self.record, self.smoother, self.x, self.worst = record, smoother, x, worst
         self.shape = tuple(x.shape)
         scale, loc = (value_of(parameter, store) for parameter in (record.scale, record.loc))
         self.noise = Noise(law_named(record.law), scale, loc, smoother.noise.grid)
@@ -52,6 +55,11 @@ class Specimen:
     def index(self) -> int:
         """The number of the input in its data set."""
         return self.record.index
+
+    def get(self, address: str) -> FloatArray:
+        """The array of its own scale, which is all that judging its votes again asks for."""
+        assert address == self.record.scale
+        return self.scale
 
     @cached_property
     def scale(self) -> FloatArray:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import smoothcert
 from smoothcert.errors import InputError
+from smoothcert.estimators import estimator_named
 from smoothcert.explore.slices import VOTES, ZOOMS
 from smoothcert.explore.specimen import Answer, Specimen
 from smoothcert.maths import FloatArray
 from smoothcert.maths.geometry import p_norm, round_down
+from smoothcert.recertify import judge_again
 from smoothcert.records.record import Record
+from smoothcert.report.about import class_names
 from smoothcert.report.fairness import MEANING
+from smoothcert.report.marks import Marks
 from smoothcert.report.page import digits_of, line_of, run_of
 from smoothcert.report.pictures import scale_map, uri
 from smoothcert.report.runs import Run
@@ -30,18 +35,19 @@ def overview(run: Run, *, reads_input: bool) -> dict[str, Any]:
     records = [record for line in run.lines for record in line.records]
     with open_run(run.place) as store:
         pictured = run.indices & set(store.pictured())
+    marks = Marks(run).by_index
     drawable = len(run.facts.get("shape", [])) in (2, 3)
     mapped = [record.index for record in records if drawable and isinstance(record.scale, str)]
     return {
         "version": smoothcert.__version__,
-        "lines": [line_of(line, position) for position, line in enumerate(run.lines)],
+        "lines": [line_of(line, position, None, marks) for position, line in enumerate(run.lines)],
+        "class_names": class_names([run]),
         "run": run_of(run),
         "labels": {line.soundness.value: MEANING[line.soundness] for line in run.lines},
         "votes": VOTES,
         "zooms": ZOOMS,
         "reads_input": reads_input,
         "pictures": {
-            "rule": "Click an input to look into it.",
             "inputs": {str(index): f"picture/{index}" for index in pictured},
             "maps": {run.name: {str(index): str(index) for index in mapped}},
             "scales": {str(index): {"picture": f"map/{index}", "low": "", "high": ""} for index in mapped},
@@ -97,7 +103,25 @@ def input_view(specimen: Specimen) -> dict[str, Any]:
         "scale": [float(value) for value in np.quantile(specimen.scale, [0, 0.5, 1])],
         "drawable": len(specimen.shape) in (2, 3),
         "reach": None if region is None else region.inner_radius,
+        "looks": looks_of(specimen, digits),
+        "stopped": record.stopped,
     }
+
+
+def looks_of(specimen: Specimen, digits: int) -> list[dict[str, Any]]:
+    """The bound and the radius as the votes came in, look by look; the last alone where a bound needs all the votes."""
+    record, smoother = specimen.record, specimen.smoother
+    if record.exact:  # every view was asked: nothing arrived bit by bit
+        return []
+    anytime = estimator_named(smoother.plan.estimator).anytime
+    found = []
+    for look in range(1, len(record.estimation) + 1) if anytime else [len(record.estimation)]:
+        counts, invalid = record.estimation[:look], record.estimation_invalid[:look]
+        so_far = replace(record, estimation=counts, estimation_invalid=invalid)
+        judged = judge_again(so_far, smoother.plan, specimen.shape, specimen)
+        radius = None if judged.label is None else float(round_down(judged.radius, digits))
+        found.append({"votes": judged.trials, "lower": float(round_down(judged.lower, 6)), "radius": radius})
+    return found
 
 
 def point_view(specimen: Specimen, place: FloatArray, answer: Answer, promised: int | None) -> dict[str, Any]:
@@ -108,6 +132,7 @@ def point_view(specimen: Specimen, place: FloatArray, answer: Answer, promised: 
         "part": None if region is None or region.radius <= 0 else region.gauge(place) / region.radius,
         "distance": float(p_norm(offset, specimen.record.norm)),
         "moved": int(np.count_nonzero(offset)),
+        "outside": _outside(place, specimen.center),
         "label": answer.label,
         "counts": answer.counts,
         "invalid": answer.invalid,
@@ -142,6 +167,13 @@ def _picture(values: FloatArray) -> str | None:
 def _clipped(values: FloatArray, center: FloatArray) -> FloatArray:
     """For the eye only: images stay within their range."""
     return np.clip(values, 0.0, 1.0) if center.min() >= 0 and center.max() <= 1 else values
+
+
+def _outside(place: FloatArray, center: FloatArray) -> int | None:
+    """How many numbers of a point lie outside [0, 1], where its input lies inside; None where it does not."""
+    if center.min() < 0 or center.max() > 1:
+        return None
+    return int(np.count_nonzero((place < 0) | (place > 1)))
 
 
 def _png(address: str) -> bytes:

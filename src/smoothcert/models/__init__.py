@@ -5,7 +5,7 @@ A new architecture is a ``Network`` with its sizes as fields, and its name in MO
 
 from __future__ import annotations
 
-from smoothcert.models.adapters import Classifier, classifier_of, unfixed
+from smoothcert.models.adapters import Classifier, adapt, classifier_of, unfixed
 from smoothcert.models.architecture import ARCHITECTURE_KEY, CONFIDENCE_KEY, Architecture
 from smoothcert.models.exported import Exported
 from smoothcert.models.loading import load_model
@@ -26,6 +26,7 @@ __all__ = [
     "Exported",
     "Network",
     "Normalize",
+    "adapt",
     "classifier_of",
     "lenet",
     "load_model",

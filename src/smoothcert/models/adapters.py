@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, fx, nn
 
 from smoothcert.errors import ModelError
 from smoothcert.models.exported import Exported
+from smoothcert.models.guests import Binary, Score, array_of, recognised, two_classes
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 # Operators of exported graphs that differ between training and evaluation, and where they take the flag.
@@ -33,27 +36,67 @@ class Classifier(nn.Module):
     def __init__(self, model: Callable[[Tensor], Any]) -> None:
         super().__init__()
         self.model = model
+        # Decided by the first batch: does a plain function want arrays, and is a single score a logit?
+        self.takes_arrays = False if isinstance(model, nn.Module) else None
+        self.single_logit = False
 
     def forward(self, x: Tensor) -> Tensor:
         """The logits of a batch."""
-        output = self.model(x)
+        output = self._asked(x)
         logits = getattr(output, "logits", output)
+        if isinstance(logits, np.ndarray):
+            logits = torch.from_numpy(logits).to(x.device)
         if not isinstance(logits, Tensor):
             raise ModelError(
                 f"the model returned a {type(logits).__name__}; allowed: a tensor of logits (batch, classes), "
                 "or an output with that tensor as its .logits; wrap the model in a function that returns it"
             )
+        if logits.shape in ((x.shape[0],), (x.shape[0], 1)):
+            logits = self._of_single_score(logits)
         if logits.dim() != 2 or logits.shape[0] != x.shape[0]:  # len would tie an exported graph to one number of rows
             raise ModelError(
                 f"the model returned logits of shape {tuple(logits.shape)} for a batch of {len(x)}; "
                 f"allowed: ({len(x)}, classes); wrap the model in a function that returns that"
             )
-        if logits.shape[1] < 2:
+        if logits.shape[1] < 2:  # a single score was made two above
             raise ModelError(
-                "the model has one class only, so there is nothing to certify; "
-                "wrap a binary model with one score s in a function that returns two, for example [-s, s]"
+                "the model has no classes, so there is nothing to certify; give one with 2 classes or more"
             )
         return logits
+
+    def _asked(self, x: Tensor) -> Any:
+        """What the model says; a plain function that cannot take a tensor is given the batch as an array."""
+        if self.takes_arrays is not None:
+            return self.model(array_of(x) if self.takes_arrays else x)
+        try:
+            with warnings.catch_warnings():
+                # What numpy says where half of a function's work is done by arrays.
+                warnings.filterwarnings("error", "__array_wrap__", DeprecationWarning)
+                output = self.model(x)
+            self.takes_arrays = isinstance(output, np.ndarray)
+        except (TypeError, AttributeError, ValueError, RuntimeError, DeprecationWarning):
+            self.takes_arrays = _answers(self.model, array_of(x))
+            output = self.model(array_of(x) if self.takes_arrays else x)
+        return output
+
+    def _of_single_score(self, scores: Tensor) -> Tensor:
+        """Two classes from one score per input, which is taken for a logit unless it looks like a probability."""
+        if not self.single_logit and bool(((scores >= 0) & (scores <= 1)).all()):
+            raise ModelError(
+                "the model gives one score per input, all of them from 0 to 1, and it cannot be told whether that is a probability or a "
+                'logit; say so: sc.adapt(model, score="probability") or sc.adapt(model, score="logit")'
+            )
+        self.single_logit = True
+        return two_classes(scores, "logit")
+
+
+def _answers(model: Callable[..., Any], batch: Any) -> bool:
+    """Does it take such a batch?"""
+    try:
+        model(batch)
+    except Exception:  # a foreign function fails in any way it likes
+        return False
+    return True
 
 
 def as_classifier(model: Callable[[Tensor], Any]) -> Classifier:
@@ -62,15 +105,33 @@ def as_classifier(model: Callable[[Tensor], Any]) -> Classifier:
     >>> as_classifier(lambda x: x.flatten(1))(torch.zeros(2, 1, 3)).shape
     torch.Size([2, 3])
     """
-    if not callable(model):
-        raise ModelError(f"a model must be callable on a batch; got a {type(model).__name__}")
     if isinstance(model, Classifier):
         return model
+    model = recognised(model) or model
+    if not callable(model):
+        raise ModelError(
+            f"a model must be callable on a batch, a fitted classifier of scikit-learn, or have predict_proba; got a {type(model).__name__}"
+        )
     if isinstance(model, fx.GraphModule):  # a graph from torch.export has one mode, that of its export
         model = Exported(model)
     classifier = Classifier(model)
     classifier.training = isinstance(model, nn.Module) and model.training
     return classifier
+
+
+def adapt(model: Any, score: Score | None = None) -> Classifier:
+    """Any classifier as a module from a batch to logits; Smoother and the command line do this by themselves.
+
+    Known are torch modules and callables on tensors or numpy arrays, with scores or ``.logits``; fitted classifiers of
+    scikit-learn and the like (``predict`` and ``classes_``); ``predict_proba``; and models with one score per input, which is a
+    logit unless a sigmoid ends the model or ``score`` says "probability". What was understood wrongly is mostly refused by the
+    probe, before a vote counts.
+
+    >>> adapt(lambda x: x[:, 0] - 3)(torch.zeros(2, 4))
+    tensor([[ 0., -3.],
+            [ 0., -3.]])
+    """
+    return as_classifier(model if score is None else Binary(model, score))
 
 
 def classifier_of(model: Callable[[Tensor], Any]) -> Classifier:

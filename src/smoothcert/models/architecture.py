@@ -10,7 +10,8 @@ from typing import Any
 from torch import nn
 
 from smoothcert.errors import ModelError
-from smoothcert.models.networks import REGISTRY
+from smoothcert.models.factory import from_factory, is_factory
+from smoothcert.models.networks import REGISTRY, is_network
 from smoothcert.models.normalize import check_normalisation, with_normalisation
 
 CONFIDENCE_KEY = "smoothcert.confidence"  # from what softmax on a view votes, where training chose one
@@ -82,7 +83,16 @@ class Architecture:
 
     def build(self) -> nn.Module:
         """A fresh model with random weights, normalisation in front if there is one."""
-        model = REGISTRY.make(self.name).build(self.shape, self.classes)
+        model = self._built()
         if self.mean is None or self.std is None:
             return model
         return with_normalisation(model, self.mean, self.std)
+
+    def _built(self) -> nn.Module:
+        """The network alone: by its name, or what a factory returns, which must fit the shape and the classes by itself."""
+        if is_network(self.name) or not is_factory(self.name):
+            return REGISTRY.make(self.name).build(self.shape, self.classes)
+        model = from_factory(self.name)
+        if not isinstance(model, nn.Module):
+            raise ModelError(f"{self.name} returned a {type(model).__name__}; only a torch.nn.Module can be trained")
+        return model

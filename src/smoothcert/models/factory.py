@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from smoothcert.errors import ModelError
+from smoothcert.models.guests import recognised
 
 SPEC = re.compile(r"(?P<module>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):(?P<factory>[A-Za-z_]\w*)")
 
@@ -25,7 +26,7 @@ def is_factory(spec: str) -> bool:
     return SPEC.fullmatch(spec) is not None
 
 
-def from_factory(spec: str) -> Callable[..., Any]:
+def from_factory(spec: str) -> Any:
     """What ``package.module:factory`` returns when called without arguments; the module may be in this folder.
 
     >>> from_factory("torch.nn:ReLU")
@@ -37,12 +38,11 @@ def from_factory(spec: str) -> Callable[..., Any]:
             model = factory()
         except Exception as error:
             raise ModelError(f"{spec}: the factory raised {type(error).__name__}: {error}") from error
-    if not callable(model):
+    if not callable(model) and recognised(model) is None:
         raise ModelError(
-            f"{spec}: the factory returned a {type(model).__name__}; allowed: a callable from a batch to logits"
+            f"{spec}: the factory returned a {type(model).__name__}; allowed: a callable from a batch to logits, or a fitted classifier"
         )
-    result: Callable[..., Any] = model
-    return result
+    return model
 
 
 def code_at(spec: str) -> Callable[[], object]:

@@ -22,9 +22,9 @@ from smoothcert.errors import ModelError, UnknownName
 from smoothcert.models.adapters import classifier_of
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
 from smoothcert.models.exported import load_exported
-from smoothcert.models.factory import code_at, from_factory, is_factory
+from smoothcert.models.factory import from_factory, is_factory
 from smoothcert.models.libraries import build_from_library, is_library, is_pretrained, load_pretrained
-from smoothcert.models.networks import REGISTRY, Network, is_registered
+from smoothcert.models.networks import REGISTRY, is_network, is_registered
 from smoothcert.models.normalize import check_normalisation, with_normalisation
 from smoothcert.models.onnx import load_onnx
 from smoothcert.models.scripted import is_scripted, load_scripted
@@ -84,15 +84,6 @@ resnet18, resnet50, resnet110, wide_resnet40; allowed: a built-in name, a .safet
             "give it as weights, with a built-in name or package.module:factory as the model"
         )
     return _built_in(text, weights, shape, classes, mean, std)
-
-
-def is_network(spec: str) -> bool:
-    """Does this name a Network, registered or at package.module:Name?"""
-    if is_registered(spec):
-        return True
-    place, _ = split_spec(spec)
-    found = code_at(place) if is_factory(place) else None
-    return isinstance(found, type) and issubclass(found, Network)
 
 
 def _built_in(

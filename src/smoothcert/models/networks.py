@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from smoothcert.models.factory import code_at, is_factory
 from smoothcert.models.mlp import mlp
 from smoothcert.models.resnet import resnet18, resnet50, resnet110, wide_resnet40
 from smoothcert.models.small_cnn import lenet, small_cnn
-from smoothcert.registry import Plugin, Registry, setting
+from smoothcert.registry import Plugin, Registry, setting, split_spec
 
 
 class Network(Plugin, ABC):
@@ -129,3 +130,12 @@ def is_registered(spec: str) -> bool:
     (True, False)
     """
     return spec.partition(":")[0] in REGISTRY.names
+
+
+def is_network(spec: str) -> bool:
+    """Does this name a Network, registered or at package.module:Name?"""
+    if is_registered(spec):
+        return True
+    place, _ = split_spec(spec)
+    found = code_at(place) if is_factory(place) else None
+    return isinstance(found, type) and issubclass(found, Network)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from smoothcert.certificates import Soundness
@@ -11,6 +12,29 @@ from smoothcert.estimators import estimator_named
 from smoothcert.records.facts import FACTS, UNDECLARED, plan_of
 from smoothcert.registry import written
 from smoothcert.report.runs import Line, Run
+
+
+@dataclass(frozen=True)
+class Note:
+    """One thing to know before comparing, and the section of the page where it matters."""
+
+    words: str
+    where: str = "runs"
+
+
+# What a difference does to the numbers, for who has never met the setting; the others say it where they are declared.
+PLAIN = {
+    "label": "they promise different things, so a larger number need not be a stronger statement",
+    "norm": "they measure distance differently, so compare radii only within one norm",
+    "alpha": "with a larger alpha more certificates are wrong, and all radii come out larger for it",
+    "trials": "more votes prove larger radii, so part of the difference is patience and not robustness",
+    "model": "the networks differ, so part of the difference may come from training and not from the method",
+    "radii": "votes stopped early for some radii, so radii in between come out smaller than they could",
+    "domain": "they cover different perturbations: only pixel values that can occur, or all real numbers",
+    "seed": "other random draws, so part of a small difference is chance",
+    "precision": "the networks were computed with different accuracy, so they are not quite the same classifier",
+}
+WHERE = {"label": "labels", "norm": "curves", "alpha": "labels"}
 
 UNUSED, UNSAID = "not used", "not said"
 # In a configuration only where there is something to say.
@@ -50,26 +74,26 @@ def check_same_data(runs: Sequence[Run]) -> None:
                 )
 
 
-def unfair(runs: Sequence[Run]) -> list[str]:
+def unfair(runs: Sequence[Run]) -> list[Note]:
     """Where a comparison of these runs would mislead, in words; empty when nothing is known against it."""
     lines = [line for run in runs for line in run.lines]
-    found = [f"{run.name} holds no records yet; it is left out" for run in runs if not run.lines]
+    found = [Note(f"{run.name} holds no records yet; it is left out") for run in runs if not run.lines]
     found += [_incomplete(run) for run in runs if run.lines and len(run.indices) < len(run.facts.get("subset", []))]
     labels = [(line.name, line.soundness.value) for line in lines]
-    found += _different("label", labels, "they do not promise the same: see below")
+    found += _different("label", labels)
     found += _settings(lines)
     found += _subsets([run for run in runs if run.lines])
     if any(run.lines and "data" not in run.facts.get("configuration", {}) for run in runs):
         found.append(
-            "an imported log does not say on which data it was made; only its indices and classes were compared"
+            Note("an imported log does not say on which data it was made; only its indices and classes were compared")
         )
     return found
 
 
-def _settings(lines: Sequence[Line]) -> list[str]:
+def _settings(lines: Sequence[Line]) -> list[Note]:
     """A sentence for every setting that changes the number, or that nobody declared, and that the lines do not share."""
     facts = [(line.name, _facts(line)) for line in lines]
-    found = []
+    found: list[Note] = []
     for name in dict.fromkeys([*FACTS, *(name for _, own in facts for name in own)]):
         declared = FACTS.get(name, UNDECLARED)
         if declared.changes == "number" and name != "data":  # other data are refused
@@ -78,11 +102,12 @@ def _settings(lines: Sequence[Line]) -> list[str]:
                 for who, own in facts
                 if own.get(name) not in (UNUSED, UNSAID)
             ]
-            found += _different(name.replace("_", " "), values, declared.help)
+            found += _different(name, values, declared.help)
     for who, own in facts:
         unsaid = [name.replace("_", " ") for name, value in own.items() if value == UNSAID]
         if unsaid and len(lines) > 1:
-            found.append(f"{who} is a log, which does not say its {', '.join(unsaid)}: a difference there is not seen")
+            words = f"{who} is a log, which does not say its {', '.join(unsaid)}: a difference there is not seen"
+            found.append(Note(words))
     return found
 
 
@@ -123,28 +148,30 @@ def _in_words(name: str, value: Any) -> str:
     return str(value)[:12] if name == "model" else written(value)
 
 
-def _incomplete(run: Run) -> str:
-    return f"{run.name} is not finished: {len(run.indices)} of {len(run.facts['subset'])} inputs"
+def _incomplete(run: Run) -> Note:
+    return Note(f"{run.name} is not finished: {len(run.indices)} of {len(run.facts['subset'])} inputs")
 
 
-def _different(what: str, values: Iterable[tuple[str, str]], why: str) -> list[str]:
+def _different(name: str, values: Iterable[tuple[str, str]], declared: str = "") -> list[Note]:
     """One sentence if lines differ in something, with who has what; values: the name of a line, and what it has."""
     having: dict[str, list[str]] = {}
-    for name, value in values:
+    for line, value in values:
         names = having.setdefault(value, [])
-        if name not in names:
-            names.append(name)
+        if line not in names:
+            names.append(line)
     if len(having) < 2:
         return []
     who = "; ".join(f"{value}: {', '.join(names)}" for value, names in having.items())
-    return [f"different {what} ({who}): {why}"]
+    words = f"different {name.replace('_', ' ')} ({who}): {PLAIN.get(name, declared)}"
+    return [Note(words, WHERE.get(name, "runs"))]
 
 
-def _subsets(runs: Sequence[Run]) -> list[str]:
+def _subsets(runs: Sequence[Run]) -> list[Note]:
     if len({run.indices for run in runs}) < 2:
         return []
     shared = len(frozenset.intersection(*(run.indices for run in runs)))
     sizes = ", ".join(f"{run.name}: {len(run.indices)}" for run in runs)
-    return [
+    words = (
         f"different subsets of the data ({sizes}; {shared} in common): part of any difference is the choice of inputs"
-    ]
+    )
+    return [Note(words, "inputs")]

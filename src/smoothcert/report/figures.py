@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from smoothcert.certificates import Soundness
 from smoothcert.maths import FloatArray
@@ -22,8 +24,18 @@ from smoothcert.metrics.curves import certified_accuracy, counts, echoes, votes_
 from smoothcert.records.record import Record
 from smoothcert.report.runs import Line, measure_of
 
-# Okabe and Ito (2008).
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+# After Okabe and Ito (2008), each at least 4.5 to 1 against white; the page's style sheet has the same, and others when dark.
+COLOURS = ("#0072B2", "#C65100", "#00795A", "#B5438F", "#7A5C00", "#333333", "#6A3D9A", "#0B7F91")
+DASHES = (
+    "",
+    "8 4",
+    "2 3",
+    "10 3 2 3",
+    "16 4",
+    "5 2",
+    "10 3 2 3 2 3",
+    "1 2",
+)  # of a report's runs, on the page and in files
 STYLES = {
     Soundness.GLOBAL: "-",
     Soundness.MEMORY: "-",
@@ -39,6 +51,24 @@ STYLE: Any = {
     "grid.alpha": 0.3,
     "svg.hashsalt": "smoothcert",  # the same picture is the same file
 }
+COLUMN: Any = {
+    "font.size": 8,
+    "lines.linewidth": 1.2,
+    "axes.linewidth": 0.6,
+    "legend.frameon": False,
+    "pdf.fonttype": 42,
+}
+WIDTH, HEIGHT = 3.35, 2.5  # inches: a column of a paper in two columns
+KINDS = {
+    "png": None,
+    "svg": {"Date": None},
+    "pdf": {"CreationDate": None},
+}  # what would make the same figure another file
+
+
+def dash_of(position: int) -> str:
+    """The dashes of a run by its place, in units of the line's width; no two of 64 runs share colour and dashes."""
+    return DASHES[(position + position // len(COLOURS)) % len(DASHES)]
 
 
 class Shown(Figure):
@@ -46,31 +76,31 @@ class Shown(Figure):
 
     def _repr_png_(self) -> bytes:
         stream = io.BytesIO()
-        self.savefig(stream, format="png", dpi=100)
+        self.savefig(stream, format="png", dpi=180)
         return stream.getvalue()
 
 
 def draw_all(lines: Sequence[Line], folder: Path) -> list[Path]:
-    """Every figure of a report as PNG and SVG: curves, proxy radii where they differ, p_A, factors, votes."""
+    """Every figure of a report as PNG, SVG and PDF, a panel as wide as a column of a paper: curves, proxy radii where they differ, p_A, factors, votes."""
     figures: dict[str, Callable[[Sequence[Line]], Figure]] = {"curve": curves}
     if any(record.proxy_radius != record.radius for line in lines for record in line.records):
         figures["curve-proxy"] = proxy_curves
     figures |= {"p_a": probabilities, "factors": factors, "votes": votes}
-    with matplotlib.rc_context(STYLE):
-        drawn = {name: draw(lines) for name, draw in figures.items()}
-        return [_saved(figure, folder / f"{name}.{kind}") for name, figure in drawn.items() for kind in ("png", "svg")]
+    with matplotlib.rc_context(STYLE | COLUMN):
+        drawn = {name: _laid_out(draw(lines)) for name, draw in figures.items()}
+        return [_saved(figure, folder / f"{name}.{kind}") for name, figure in drawn.items() for kind in KINDS]
 
 
 def curve_figure(lines: Sequence[Line]) -> Shown:
     """The curves, in the style of a report."""
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(STYLE | COLUMN):
         return curves(lines)
 
 
 def curves(lines: Sequence[Line], kind: str = "radius") -> Shown:
     """Certified accuracy against radius, one line per run and label; one panel per norm, since radii do not compare."""
     norms = sorted({line.records[0].against for line in lines})
-    figure, panels = figure_of(len(norms), sharey=True)
+    figure, panels = _columns(len(norms), sharey=True)
     for panel, norm in zip(panels, norms, strict=True):
         for position, line in enumerate(lines):
             if line.records[0].against != norm:
@@ -83,15 +113,15 @@ def curves(lines: Sequence[Line], kind: str = "radius") -> Shown:
             panel.fill_between(radii[:-1], 100 * low, 100 * high, **band)
             panel.step(radii, 100 * accuracy, where="pre", **style)
             at, shares = hollow(line.records)
-            panel.plot(at, 100 * shares, "o", markersize=4, markerfacecolor="white", color=style["color"], zorder=3)
+            panel.plot(at, 100 * shares, "o", markersize=3, markerfacecolor="white", color=style["color"], zorder=3)
         panel.set(xlabel=f"{kind} ({measure})", ylim=(0, 102), title=norm)
         panel.set_xlim(left=0)
         if any(counts(record) and echoes(record) for line in lines for record in line.records):
             panel.plot(
-                [], [], "o", markersize=4, markerfacecolor="white", color="grey", label="echoes: any input gets it"
+                [], [], "o", markersize=3, markerfacecolor="white", color="grey", label="echoes: any input gets it"
             )
-        panel.legend(fontsize=9)
-    panels[0].set_ylabel(f"certified accuracy (%), {100 * CONFIDENCE:g} % band")
+        _legend(panel)
+    panels[0].set_ylabel(f"certified accuracy (%)\nwith {100 * CONFIDENCE:g} % band")
     return figure
 
 
@@ -106,36 +136,34 @@ def with_proxy(records: Iterable[Record]) -> tuple[Record, ...]:
 
 
 def probabilities(lines: Sequence[Line]) -> Figure:
-    """The share of inputs whose bound on p_A is at most so much."""
-    figure, (panel,) = figure_of(1)
-    for position, line in enumerate(lines):
-        chances = distributions.probabilities(line.records)
-        if len(chances):
-            shares = 100 * distributions.ecdf(chances, chances)
-            panel.step([0.0, *chances, 1.0], [0.0, *shares, 100.0], where="post", **_style(line, position))
-    panel.set(xlabel="lower bound of p_A", ylabel="inputs at or below (%)", xlim=(0, 1), ylim=(0, 102))
+    """The share of inputs whose bound on p_A is at most so much, on an axis of log(1 - p_A)."""
+    figure, (panel,) = _columns(1)
+    chances = [distributions.probabilities(line.records) for line in lines]
+    least = min((1 - own[own < 1].max() for own in chances if len(own[own < 1])), default=0.1) / 1.5
+    for position, (line, own) in enumerate(zip(lines, chances, strict=True)):
+        if len(own):
+            shares = 100 * distributions.ecdf(own, own)
+            misses = np.maximum(1 - own, least)
+            panel.step([1.0, *misses, least], [0.0, *shares, 100.0], where="post", **_style(line, position))
+    panel.set(xlabel="lower bound of $p_A$", ylabel="inputs at or below (%)", ylim=(0, 102), xscale="log")
+    panel.set_xlim(1.0, least)
+    panel.xaxis.set_major_formatter(lambda miss, _: f"{1 - miss:.{max(0, round(-math.log10(miss)))}f}")
+    panel.xaxis.set_minor_locator(NullLocator())
     _legend(panel)
     return figure
 
 
 def factors(lines: Sequence[Line]) -> Figure:
     """Histograms of the two factors of a radius, with their medians (Eiras et al. 2022, Figure 5)."""
-    figure, (left, right) = figure_of(2)
-    _histograms(left, lines, lambda line: map(distributions.sigma_factor, line.records))
-    _histograms(right, lines, lambda line: map(distributions.gap, line.records))
-    left.set(xlabel="σ-factor: smallest scale of the noise (input units)", ylabel="certified inputs")
-    right.set(xlabel="gap: radius in units of the noise")
-    _legend(left)
-    return figure
+    sigma = _multiples(lines, lambda line: map(distributions.sigma_factor, line.records))
+    gaps = _multiples(lines, lambda line: map(distributions.gap, line.records))
+    return _stacked(lines, [(sigma, "σ-factor (input units)"), (gaps, "gap (units of the noise)")], "certified inputs")
 
 
 def votes(lines: Sequence[Line]) -> Figure:
     """How many noisy copies each input took."""
-    figure, (panel,) = figure_of(1)
-    _histograms(panel, lines, lambda line: map(votes_of, line.records))
-    panel.set(xlabel="votes per input", ylabel="inputs")
-    _legend(panel)
-    return figure
+    own = _multiples(lines, lambda line: map(votes_of, line.records))
+    return _stacked(lines, [(own, "votes per input")], "inputs")
 
 
 def steps(line: Line) -> tuple[FloatArray, FloatArray]:
@@ -150,26 +178,50 @@ def hollow(records: Sequence[Record]) -> tuple[FloatArray, FloatArray]:
     return radii, certified_accuracy(records, radii.tolist())
 
 
-def _histograms(panel: Axes, lines: Sequence[Line], values_of: Callable[[Line], Iterable[float | None]]) -> None:
-    """One outline per line on common bins, and a vertical line at its median."""
+def _multiples(
+    lines: Sequence[Line], values_of: Callable[[Line], Iterable[float | None]]
+) -> tuple[list[list[float]], FloatArray]:
+    """The values of each line, and edges that hold all of them."""
     found = [[value for value in values_of(line) if value is not None] for line in lines]
-    edges = distributions.bin_edges([value for own in found for value in own])
-    for position, (line, own) in enumerate(zip(lines, found, strict=True)):
-        if own:
-            style = _style(line, position)
-            panel.hist(own, bins=edges.tolist(), histtype="stepfilled", alpha=0.15, color=style["color"])
-            panel.hist(own, bins=edges.tolist(), histtype="step", **style)
-            panel.axvline(float(np.median(own)), color=style["color"], linestyle=":", linewidth=1)
+    return found, distributions.bin_edges([value for own in found for value in own])
+
+
+def _stacked(
+    lines: Sequence[Line], columns: Sequence[tuple[tuple[list[list[float]], FloatArray], str]], what: str
+) -> Figure:
+    """A histogram per line, one above the other on common bins, with a dotted line at the median; a column per quantity."""
+    size = (WIDTH * len(columns), 0.9 + 0.75 * len(lines))
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(len(lines), len(columns), sharex="col", squeeze=False)
+    for column, ((found, edges), label) in enumerate(columns):
+        for position, (line, own) in enumerate(zip(lines, found, strict=True)):
+            panel, colour = grid[position, column], COLOURS[position % len(COLOURS)]
+            panel.set_title(line.title, fontsize=7, loc="left", color=colour, pad=2)
+            if own:
+                panel.hist(own, bins=edges.tolist(), color=colour, alpha=0.75)
+                panel.axvline(float(np.median(own)), color="black", linestyle=":", linewidth=1)
+        grid[-1, column].set_xlabel(label)
+    figure.supylabel(what, fontsize=8)
+    return figure
+
+
+def _columns(panels: int, **options: Any) -> tuple[Shown, list[Axes]]:
+    """An empty figure with so many panels side by side, each as wide as a column of a paper."""
+    figure = Shown(figsize=(WIDTH * panels, HEIGHT), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, list(np.atleast_1d(figure.subplots(1, panels, **options)))
 
 
 def _style(line: Line, position: int) -> dict[str, Any]:
+    dashes = [float(part) / 1.5 for part in dash_of(position).split()]
     colour = COLOURS[position % len(COLOURS)]
-    return {"color": colour, "linestyle": STYLES[line.soundness], "label": line.title}
+    return {"color": colour, "linestyle": (0, dashes) if dashes else "-", "label": line.title}
 
 
 def _legend(panel: Axes) -> None:
     if panel.get_legend_handles_labels()[0]:
-        panel.legend(fontsize=9)
+        panel.legend(fontsize=6.5, handlelength=3)
 
 
 def figure_of(panels: int, **options: Any) -> tuple[Shown, list[Axes]]:
@@ -179,7 +231,14 @@ def figure_of(panels: int, **options: Any) -> tuple[Shown, list[Axes]]:
     return figure, list(np.atleast_1d(figure.subplots(1, panels, **options)))
 
 
+def _laid_out(figure: Figure) -> Figure:
+    """The figure with its layout settled once, and not for every kind of file."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    return figure
+
+
 def _saved(figure: Figure, path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+    figure.savefig(path, dpi=200, metadata=KINDS[path.suffix[1:]])
     return path

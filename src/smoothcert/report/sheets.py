@@ -5,28 +5,84 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """A title, a header, rows of cells as long as the header, a note on how to read them, and the rows that end a section."""
+    """A title, a header, rows of cells as long as the header, a note on how to read them, and the rows that end a section.
+
+    across: the runs stand beside each other, a row per quantity.
+    """
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
     ends: tuple[int, ...] = ()
+    across: bool = False
 
 
-def to_rich(sheet: Sheet) -> Table:
-    """For the terminal."""
-    table = Table(title=sheet.title, caption=sheet.note or None)
+def to_rich(sheet: Sheet, width: int) -> Group:
+    """For a terminal so many columns wide: no name is cut, and what all runs share is said once.
+
+    Where runs across do not fit, every run has a row, in as many tables as it takes.
+    """
+    shared, own = _apart(sheet) if sheet.across and len(sheet.header) > 2 else ((), sheet)
+    parts = [_table(own)] if not sheet.across or _needed(own) <= width else _turned(own, width)
+    words = "; ".join(f"{name} {value}" for name, value, *_ in shared)
+    return Group(*parts, *([Text(f"the same for all: {words}", style="italic")] if words else []))
+
+
+def _apart(sheet: Sheet) -> tuple[tuple[tuple[str, ...], ...], Sheet]:
+    """The rows in which all runs are alike, and the sheet without them."""
+    shared = tuple(row for row in sheet.rows if len(set(row[1:])) == 1)
+    kept = [number for number, row in enumerate(sheet.rows) if row not in shared]
+    ends = tuple(place for place, number in enumerate(kept) if number in sheet.ends)
+    return shared, replace(sheet, rows=tuple(sheet.rows[number] for number in kept), ends=ends)
+
+
+def _turned(sheet: Sheet, width: int) -> list[Table]:
+    """A row per run: as many quantities in each table as fit beside the names."""
+    names = sheet.header[1:]
+    whole = min(max(map(len, names)), width // 2)  # a name beyond half of the terminal breaks
+    left = width - whole - 4
+    blocks: list[list[tuple[str, ...]]] = [[]]
+    for row in sheet.rows:
+        if blocks[-1] and sum(_least(each) + 3 for each in [*blocks[-1], row]) > left:
+            blocks.append([])
+        blocks[-1].append(row)
+    turned = [_table(Sheet("", *_columns(names, block)), whole) for block in blocks if block]
+    turned[0].title, turned[-1].caption = sheet.title, sheet.note or None
+    return turned
+
+
+def _columns(
+    names: Sequence[str], block: Sequence[tuple[str, ...]]
+) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    header = ("run", *(row[0] for row in block))
+    return header, tuple((name, *(row[1 + at] for row in block)) for at, name in enumerate(names))
+
+
+def _needed(sheet: Sheet) -> int:
+    """Columns that a table takes if cells break between words only."""
+    return 1 + sum(_least(column) + 3 for column in zip(sheet.header, *sheet.rows, strict=True))
+
+
+def _least(cells: Iterable[str]) -> int:
+    return max(len(word) for cell in cells for word in (cell.split() or [""]))
+
+
+def _table(sheet: Sheet, whole: int | None = None) -> Table:
+    table = Table(title=sheet.title or None, caption=sheet.note or None)
     for position, name in enumerate(sheet.header):
-        table.add_column(name, justify="right" if position else "left")
+        least = None if position else whole
+        table.add_column(name, justify="right" if position else "left", overflow="fold", min_width=least)
     for number, row in enumerate(sheet.rows):
         table.add_row(*row, end_section=number in sheet.ends)
     return table

@@ -121,7 +121,7 @@ def main_sheet(lines: Sequence[Line], radii: Sequence[float]) -> Sheet:
         notes.append(ECHO)
     header = ("run", *(row["run"] for row in rows))
     title = f"certified accuracy in %, rounded down ({100 * CONFIDENCE:g} % band of the true share)"
-    return Sheet(title, header, tuple(cells), "; ".join(notes), tuple(ends))
+    return Sheet(title, header, tuple(cells), "; ".join(notes), tuple(ends), across=True)
 
 
 def tables(lines: Sequence[Line], radii: Sequence[float]) -> list[Sheet]:

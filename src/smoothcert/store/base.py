@@ -128,8 +128,8 @@ class ResultStore(Plugin, ABC):
         """
 
     @abstractmethod
-    def findings(self, effort: str) -> Iterator[Finding]:
-        """What such an effort has found, by multiple and index."""
+    def findings(self, effort: str | None = None) -> Iterator[Finding]:
+        """What such an effort, or without one every effort, has found; those of an effort by multiple and index."""
 
     # Promises, and the end
 

@@ -92,9 +92,9 @@ class TableStore(ResultStore):
         with self.tables() as tables:
             tables.findings[effort, finding.times, finding.index] = text
 
-    def findings(self, effort: str) -> Iterator[Finding]:
+    def findings(self, effort: str | None = None) -> Iterator[Finding]:
         with self.tables() as tables:
-            texts = [text for key, text in sorted(tables.findings.items()) if key[0] == effort]
+            texts = [text for key, text in sorted(tables.findings.items()) if effort in (None, key[0])]
         return (Finding.from_json(text, self.get) for text in texts)
 
 

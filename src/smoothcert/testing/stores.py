@@ -192,6 +192,7 @@ class StoreSuite(Suite):
             found = list(again.findings("hard"))
             assert [(one.times, one.index, one.alpha) for one in found] == [(1, 1, 0.001), (1, 3, 0.5), (2, 0, 0.001)]
             assert [one.index for one in again.findings("harder")] == [8]
+            assert [one.index for one in again.findings()] == [1, 3, 0, 8]
             assert found[0].attempts == (ATTEMPT,)
             assert found[0].offset.tolist() == [1.0, 0.1]
 

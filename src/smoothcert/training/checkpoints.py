@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -102,14 +103,20 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _check_same(path: Path, before: Mapping[str, str], now: Mapping[str, str]) -> None:
-    """Raise RunError unless both runs are the same, naming each difference."""
+    """Raise RunError unless both runs are the same, naming each difference.
+
+    More epochs are the same run if no step depends on how many there will be.
+    """
+    endless = now.get("schedule") == json.dumps("constant") and float(now.get("warmup", 1)) == 0
+    longer = endless and int(before.get("epochs", 0)) < int(now.get("epochs", 0))
     differences = [
         f"{name} was {before.get(name, 'absent')}, is {now.get(name, 'absent')}"
         for name in sorted(before.keys() | now.keys())
-        if before.get(name) != now.get(name)
+        if before.get(name) != now.get(name) and not (name == "epochs" and longer)
     ]
     if differences:
+        more = " (more epochs go on only with --schedule constant --warmup 0: other steps depend on where the end is)"
         raise RunError(
-            f"{path} is of another run: {'; '.join(differences)}; "
-            "use the same settings to resume, or another folder to start anew"
+            f"{path} is of another run: {'; '.join(differences)}; use the same settings to resume, or another folder to start anew"
+            f"{more if any(each.startswith('epochs') for each in differences) else ''}"
         )

@@ -1,0 +1,139 @@
+"""The fastest engine is chosen from what works, and a run keeps what was chosen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import smoothcert as sc
+from smoothcert import calibration
+from smoothcert.calibration import Bench, Trial, calibrate
+from smoothcert.cli import runtime as choosing
+from smoothcert.config import Settings
+from smoothcert.data.digits import load_digits
+from smoothcert.engine import Engine
+from smoothcert.errors import MissingExtra, RunError, SettingError
+from smoothcert.models.adapters import as_classifier
+from smoothcert.runtimes import OnnxRuntime
+from smoothcert.sections import read
+
+NOISE = sc.Noise.isotropic("gaussian", 0.25, 1 / 255)
+X = torch.zeros(1, 28, 28)
+
+
+def tiny() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).eval()
+
+
+def told(times: dict[tuple[str, int, int], float | str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measurements as they are told: by runtime, block and workers."""
+
+    def tried(self: Bench, name: str, block: int, workers: int) -> Trial:
+        found = times.get((name, block, workers), 100.0)
+        return Trial(name, block, workers, *((None, found) if isinstance(found, str) else (found,)))
+
+    monkeypatch.setattr(Bench, "tried", tried)
+
+
+class TestTheChoice:
+    def test_is_the_fastest_that_works(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        times = {
+            ("onnxruntime", 200, 4): 20.0,
+            ("openvino", 200, 4): "does not compute this network",
+            ("onnxruntime", 1000, 4): 15.0,
+        }
+        told(times, monkeypatch)
+        found = calibrate(tiny(), NOISE, X, Engine(workers=4))
+        assert (found.engine.runtime, found.engine.block, found.engine.workers) == ("onnxruntime", 1000, 4)
+        assert "openvino does not compute this network" in found.words
+
+    def test_stays_with_torch_where_little_is_gained(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        told({("openvino", 200, 4): 97.0, ("torch", 50, 4): 99.0}, monkeypatch)
+        found = calibrate(tiny(), NOISE, X, Engine(workers=4)).engine
+        assert (found.runtime, found.block) == ("torch", 200)
+
+    def test_keeps_what_the_user_said(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        told({("folded", 70, 3): 10.0}, monkeypatch)
+        found = calibrate(tiny(), NOISE, X, Engine(block=70, workers=3, shared_noise=True)).engine
+        assert (found.runtime, found.block, found.workers, found.shared_noise) == ("folded", 70, 3, True)
+
+    def test_takes_fewer_workers_if_they_are_faster(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(torch, "get_num_threads", lambda: 8)
+        told({("torch", 200, 4): 50.0}, monkeypatch)
+        assert calibrate(tiny(), NOISE, X).engine.workers == 4
+
+    def test_few_votes_are_not_worth_it(self) -> None:
+        found = calibrate(tiny(), NOISE, X, votes=1_000)
+        assert (found.engine, len(found.trials)) == (Engine(), 1)
+
+    def test_a_missing_library_is_said(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def missing(self: OnnxRuntime, device: torch.device) -> None:
+            raise MissingExtra("pip install it")
+
+        monkeypatch.setattr(OnnxRuntime, "check", missing)
+        monkeypatch.setattr(calibration, "CANDIDATES", {"cpu": ("torch", "onnxruntime")})
+        monkeypatch.setattr(calibration, "SECONDS", 0.01)
+        found = calibrate(tiny(), NOISE, X, Engine(workers=1))
+        assert [trial.problem for trial in found.trials if trial.runtime == "onnxruntime"] == ["pip install it"]
+        assert found.engine.runtime == "torch"
+
+
+def test_python_is_told_how(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=r"sc.calibrate\(model, noise, x\[0\]\).engine"):
+        sc.Smoother(tiny(), NOISE, engine=Engine(runtime="auto"))
+
+
+class TestARun:
+    def settings(self, **more: Any) -> Settings:
+        return read(Settings, {"noise.sigma": 0.25, "model.source": "unused", "engine.runtime": "auto", **more})
+
+    @pytest.fixture
+    def begun(self, tmp_path: Path) -> Path:
+        engine = Engine(block=20, workers=1, runtime="folded")
+        smoother = sc.Smoother(tiny(), NOISE, estimate=100, select=20, engine=engine)
+        return sc.certify_all(smoother, load_digits(), tmp_path / "run", indices=[0])
+
+    def test_goes_on_with_what_it_was_begun_with(self, begun: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        found, _ = choosing.with_runtime(self.settings(), load_digits(), [0], begun)
+        assert (found.engine.runtime, found.engine.block) == ("folded:precision=float32", 20)
+        assert "with which" in capsys.readouterr().err
+
+    def test_says_so_where_it_cannot(self, begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def missing(*_: object) -> None:
+            raise MissingExtra("pip install it")
+
+        monkeypatch.setattr("smoothcert.runtimes.pytorch.Folded.check", missing)
+        with pytest.raises(RunError, match="was begun with the runtime folded.*pip install it"):
+            choosing.with_runtime(self.settings(), load_digits(), [0], begun)
+
+    def test_keeps_the_calibration(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Built:
+            model, noise = tiny(), NOISE
+
+        monkeypatch.setattr(choosing, "smoother_of", lambda *_: Built)
+        told(
+            {("folded", 200, torch.get_num_threads()): 10.0, ("torch", 200, torch.get_num_threads()): 1e5}, monkeypatch
+        )
+        found, notes = choosing.with_runtime(self.settings(), load_digits(), list(range(9)), tmp_path / "new")
+        assert found.engine.runtime == "folded"
+        assert [trial["runtime"] for trial in notes["calibration"]["trials"]][:2] == ["torch", "folded"]
+
+
+def test_what_it_measures_is_the_time_of_votes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network that sleeps twenty milliseconds a call, in blocks of twenty: a thousand microseconds a vote and little more."""
+    import time
+
+    class Slow(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            time.sleep(0.02)
+            return x.flatten(1)[:, :10]
+
+    monkeypatch.setattr(calibration, "SECONDS", 0.1)
+    trial = Bench(as_classifier(Slow().eval()), NOISE, X).tried("torch", 20, 1)
+    assert trial.micros is not None
+    assert 1_000 <= trial.micros < 4_000
