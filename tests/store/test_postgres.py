@@ -245,7 +245,7 @@ def losing(memory: Memory, word: str, *, done: bool) -> Iterator[None]:
     plain = connection.execute
 
     def execute(query: Any, *values: Any) -> Any:
-        if word in str(query):
+        if str(query) == word if word == "COMMIT" else word in str(query):
             connection.execute = plain
             if done:
                 plain(query, *values)
