@@ -10,6 +10,7 @@ from torch import Tensor
 
 import smoothcert as sc
 from smoothcert.attacks.candidates import candidates
+from smoothcert.certificates import Soundness
 from smoothcert.errors import SettingError
 from smoothcert.regions import Region
 from smoothcert.threats import ReplacedRegion, threat_named
@@ -110,3 +111,6 @@ def test_attacks_under_noise_are_for_noise() -> None:
     x = torch.zeros(1, 1, 5, 5)
     with pytest.raises(SettingError, match="name none"):
         sc.attack(smoothed.certify(x), smoothed, x, attacks=["square"])
+    (certificate,) = smoothed.certify(x)
+    with pytest.raises(SettingError, match="memory"):
+        sc.attack([replace(certificate, soundness=Soundness.MEMORY)], smoothed, x, memory=sc.Memory())

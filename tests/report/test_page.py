@@ -110,7 +110,7 @@ class TestRounding:
     @given(radii=st.lists(st.floats(0, 3), min_size=1, max_size=30))
     def test_a_curve_of_the_page_never_rises_nor_lies_above_the_truth(self, radii: list[float]) -> None:
         records = [_plain(index, radius) for index, radius in enumerate(radii)]
-        curve = pages._curve(records)
+        curve = pages._curve(records, [])
         assert (np.diff(curve["y"]) <= 0).all()
         truth = 100 * certified_accuracy(records, curve["x"][:-1])
         assert (np.array(curve["y"][:-1]) <= truth).all()
@@ -120,7 +120,7 @@ class TestRounding:
     def test_a_thinned_curve_is_drawn_at_the_lower_end_of_each_step(self) -> None:
         """Between two points the page draws the value of the right one, which the truth does not fall below."""
         records = [_plain(index, 1.0 + index / 5000) for index in range(5000)]
-        curve = pages._curve(records)
+        curve = pages._curve(records, [])
         assert len(curve["x"]) == pages.POINTS + 1
         between = [(a + b) / 2 for a, b in zip(curve["x"][:-2], curve["x"][1:-1], strict=True)]
         assert (np.array(curve["y"][1:-1]) <= 100 * certified_accuracy(records, between)).all()

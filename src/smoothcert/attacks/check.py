@@ -107,6 +107,10 @@ def check(
     assert certificate.label is not None
     make_fixed(smoother.model)
     if isinstance(smoother.noise, Sight):
+        if certificate.soundness is Soundness.MEMORY:  # the memory answers there, not the views
+            raise SettingError(
+                f"input {index} has its answer from a memory, which the views say nothing of; leave it out"
+            )
         if effort.attacks is not None:
             raise SettingError(
                 "attacks search regions under noise; certificates of views have searches of their own: name none"

@@ -12,6 +12,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+LONG = 20  # a cell of a turned table that is longer breaks between words
+
 
 @dataclass(frozen=True)
 class Sheet:
@@ -54,7 +56,7 @@ def _turned(sheet: Sheet, width: int) -> list[Table]:
     left = width - whole - 4
     blocks: list[list[tuple[str, ...]]] = [[]]
     for row in sheet.rows:
-        if blocks[-1] and sum(_least(each) + 3 for each in [*blocks[-1], row]) > left:
+        if blocks[-1] and sum(_column(each) + 3 for each in [*blocks[-1], row]) > left:
             blocks.append([])
         blocks[-1].append(row)
     turned = [_table(Sheet("", *_columns(names, block)), whole) for block in blocks if block]
@@ -78,11 +80,17 @@ def _least(cells: Iterable[str]) -> int:
     return max(len(word) for cell in cells for word in (cell.split() or [""]))
 
 
+def _column(cells: Sequence[str]) -> int:
+    """The width of a column of a turned table: a header breaks between words, a cell only where it is long."""
+    return max(_least(cells), min(max(map(len, cells[1:])), LONG))
+
+
 def _table(sheet: Sheet, whole: int | None = None) -> Table:
+    """A table for the terminal; of a turned one, ``whole`` is the width of a name, and the others have theirs."""
     table = Table(title=sheet.title or None, caption=sheet.note or None)
-    for position, name in enumerate(sheet.header):
-        least = None if position else whole
-        table.add_column(name, justify="right" if position else "left", overflow="fold", min_width=least)
+    for position, cells in enumerate(zip(sheet.header, *sheet.rows, strict=True)):
+        width = None if whole is None else _column(cells) if position else whole
+        table.add_column(cells[0], justify="right" if position else "left", overflow="fold", width=width)
     for number, row in enumerate(sheet.rows):
         table.add_row(*row, end_section=number in sheet.ends)
     return table
