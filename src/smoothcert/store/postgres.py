@@ -78,6 +78,8 @@ class PostgresStore(SqlStore):
         self._server.insist(once)
 
     def _insert(self, table: str, rows: Sequence[tuple[Any, ...]], replace: bool) -> None:
+        if not rows:
+            return
         same, places = "DO NOTHING", ", ".join(["%s"] * (1 + len(rows[0])))
         if replace:
             same = f"(run, {KEYS[table]}) DO UPDATE SET {REPLACED[table]} = EXCLUDED.{REPLACED[table]}"

@@ -36,7 +36,7 @@ class SqlStore(ResultStore):
 
     @abstractmethod
     def _insert(self, table: str, rows: Sequence[tuple[Any, ...]], replace: bool) -> None:
-        """Put rows, at least one, into a table, inside a transaction; those that are there stay, or are replaced."""
+        """Put rows, if any, into a table, inside a transaction; those that are there stay, or are replaced."""
 
     @property
     @abstractmethod
@@ -64,8 +64,7 @@ class SqlStore(ResultStore):
 
     def describe(self, facts: Mapping[str, Any]) -> None:
         rows = [(name, json.dumps(value, sort_keys=True)) for name, value in facts.items()]
-        if rows:
-            self._transacted(lambda: self._insert("facts", rows, replace=True))
+        self._transacted(lambda: self._insert("facts", rows, replace=True))
 
     def claim(self, name: str, value: Any) -> Any:
         row = (name, json.dumps(value, sort_keys=True))
@@ -84,9 +83,8 @@ class SqlStore(ResultStore):
             new = {index: first[index] for index in first.keys() - {index for (index,) in there}}
             told = [(index, record.to_json(), seconds) for index, (record, seconds, _) in new.items()]
             drawn = [_drawn(index, picture) for index, (_, _, picture) in new.items() if picture is not None]
-            for table, made in (("records", told), ("pictures", drawn)):
-                if made:
-                    self._insert(table, made, replace=False)
+            self._insert("records", told, replace=False)
+            self._insert("pictures", drawn, replace=False)
 
         self._transacted(act)
 

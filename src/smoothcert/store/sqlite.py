@@ -139,6 +139,8 @@ class SqliteStore(SqlStore):
             act()
 
     def _insert(self, table: str, rows: Sequence[tuple[Any, ...]], replace: bool) -> None:
+        if not rows:
+            return
         places = ", ".join("?" * len(rows[0]))
         self._db.executemany(f"INSERT OR {'REPLACE' if replace else 'IGNORE'} INTO {table} VALUES ({places})", rows)
 
