@@ -96,6 +96,7 @@ def ways() -> dict[str, Callable[[nn.Module, Tensor], Radii]]:
     }
     try:
         import art.estimators.certification.randomized_smoothing  # noqa: F401
+        import statsmodels.stats.proportion  # noqa: F401  (the toolbox asks for it late)
     except (ImportError, RuntimeError, OSError, AttributeError) as problem:
         print(f"without the toolbox, which does not import here: {problem}")
         return known

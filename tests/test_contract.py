@@ -57,6 +57,7 @@ ORDER = [
         "echo",
         "calibration",
         "smoother",
+        "forecast",
         "tuners",
         "training",
     ),

@@ -34,7 +34,8 @@ def differences(expected: Tensor, seen: Tensor) -> tuple[Tensor, Tensor, Tensor]
     before, after = expected.cpu().double(), seen.cpu().double()
     top = before.topk(2, dim=1).values
     size = top.abs().amax(dim=1)
-    typical = max([*size[size.isfinite()].median(dim=0, keepdim=True).values.tolist(), 1e-300])
+    finite = size[size.isfinite()]
+    typical = max(float(finite.median()) if len(finite) else 0.0, 1e-300)
     size = size.clamp_min(typical)
     same = (before == after) | (before.isnan() & after.isnan())
     apart = ((before - after).abs() / before.abs().clamp_min(typical)).masked_fill(same, 0.0)

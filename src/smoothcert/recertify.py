@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from smoothcert.certificates import Ballot, Soundness, conclude, smoothing_named
-from smoothcert.errors import SettingError, look_up, without_passwords
+from smoothcert.errors import RunError, SettingError, look_up, without_passwords
 from smoothcert.estimators import ESTIMATORS, Plan, estimator_named, estimator_of
 from smoothcert.records.facts import plan_of
 from smoothcert.records.record import Arrays, Record, record_of, scale_of
@@ -33,6 +33,10 @@ def recertify(run: Place, out: Place, changes: Mapping[str, Any]) -> int:
     with open_run(run) as store:
         facts, seconds, records = store.facts(), store.seconds(), list(store.records())
         check_filled(run, records)
+        if not {"configuration", "shape"} <= facts.keys():
+            raise RunError(
+                f"{run} does not say how it was certified, so its votes cannot be judged again; certify anew"
+            )
         check_judgeable(facts["configuration"], records)
         plans = {name: value for name, value in changes.items() if name != "threat"}
         against = threat_named(changes["threat"]) if "threat" in changes else None

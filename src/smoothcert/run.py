@@ -23,6 +23,7 @@ from smoothcert.certificates import Certificate
 from smoothcert.data.base import Dataset
 from smoothcert.data.guests import as_dataset
 from smoothcert.errors import ModelError, NotFixed, RunError, SettingError
+from smoothcert.forecast import warn_of_reach
 from smoothcert.identity import described, differences, name_for
 from smoothcert.maths.overlap import check_convex
 from smoothcert.memory.memory import Memory
@@ -110,6 +111,7 @@ def certify_all(
     if chosen:
         smoother.probe(_loaded(dataset, chosen[:1]))  # a classifier that is refused leaves no run behind
     check_classes(smoother, dataset, chosen)
+    warn_of_reach(smoother, dataset.shape)
     with _opened_both(smoother, dataset, store, facts, memory) as (run, settler):
         asked = sorted({*run.facts().get("subset", []), *chosen})
         run.describe({"notes": dict(notes or {}), "subset": asked, **_named(smoother, dataset)})

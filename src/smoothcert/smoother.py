@@ -223,6 +223,9 @@ class Smoother(nn.Module, metaclass=_Brief):
         block = self.engine.block or default_block(tuple(shape))
         if views is not None and self.engine.block is None:
             block = -(-views // -(-views // block))
+        elif views is None and self.engine.block is not None:
+            # More copies than there are votes would be classified and not counted.
+            block = min(block, max(self.plan.trials, self.select))
         if block != self.plan.block:
             self.plan, self.pollster = replace(self.plan, block=block), replace(self.pollster, block=block)
 
@@ -494,6 +497,13 @@ class Smoother(nn.Module, metaclass=_Brief):
         """Say, once the first few inputs have their selection votes, if these look like guesses."""
         stage = Stage.ESTIMATE if self.aim.complete else Stage.SELECT
         selection, truths = [item.votes(stage) for item in early], [item.truth for item in early]
+        if early and not any(votes.counts.any() for votes in selection):
+            warnings.warn(
+                "the network answered NaN to every noisy copy of the first inputs, and a NaN is a vote for nobody: all "
+                "will be abstentions; look at its weights, its precision and the range of its inputs",
+                stacklevel=3,
+            )
+            return
         half = 0.0 if self.aim.complete else 0.5
         reason = random_answers(selection, truths, half) if len(early) == FIRST_INPUTS else None
         if reason:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.text import Text
@@ -91,5 +92,19 @@ def main() -> None:
     try:
         app()
     except SmoothcertError as problem:
-        errors.print(Text.assemble(("error: ", "red"), str(problem)))
-        sys.exit(2)
+        _refuse(str(problem))
+    except BrokenPipeError:  # whoever read has enough, as head does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to be flushed
+        sys.exit(141)
+    except OSError as problem:
+        what = f"{problem.filename}: " if problem.filename is not None else ""
+        _refuse(f"{what}{problem.strerror or problem}; give a place that exists, can be read or written, and has space")
+    except MemoryError as problem:
+        _refuse(
+            f"there is not enough memory for this ({problem}); give a smaller --block, fewer --workers or smaller inputs"
+        )
+
+
+def _refuse(reason: str) -> NoReturn:
+    errors.print(Text.assemble(("error: ", "red"), reason))
+    sys.exit(2)

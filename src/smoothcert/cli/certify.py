@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,11 @@ from smoothcert.errors import without_passwords
 from smoothcert.files import write_atomically
 from smoothcert.plan import IN_RUN
 from smoothcert.sections import write
+
+if TYPE_CHECKING:
+    from smoothcert.data.base import Dataset
+    from smoothcert.forecast import Forecast
+    from smoothcert.smoother import Smoother
 
 NAME = "certify"
 EXAMPLE = "smoothcert certify --model cnn.safetensors --data digits --sigma 0.5 --norm 2 --limit 100 --out runs/a"
@@ -37,6 +42,10 @@ def command(
             help="Keep the run on a server, where OUT is its name: postgresql://user@host/database.", metavar="URL"
         ),
     ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Say what it would cost and could prove, from one block of votes, and stop."),
+    ] = False,
 ) -> None:
     """Certify inputs of a data set into a run directory.
 
@@ -44,8 +53,12 @@ def command(
     OUT/run.toml, so that `smoothcert certify --config OUT/run.toml --out OUT2` repeats it.
     """
     place = out if store is None else _on_server(store, out)
-    done = certify_run(given.over(Settings), place, note=command_line())
     shown = without_passwords(place)
+    if dry_run:
+        told = foretold(given.over(Settings), place)
+        print(told or f"every input is in {shown} already, or its views are asked once each")
+        return
+    done = certify_run(given.over(Settings), place, note=command_line())
     errors.print(f"{done} inputs in {shown}; look at them with: smoothcert report {shown}")
 
 
@@ -65,6 +78,9 @@ def certify_run(settings: Settings, out: Path | str, *, note: str, title: str = 
     smoother = smoother_of(settings, dataset)
     from smoothcert.run import Progress, certify_all
 
+    told = _forecast(smoother, dataset, indices, out)
+    if told is not None:
+        errors.print(str(told))
     began = time.perf_counter()
     with progress_bar(title, len(indices)) as tell:
 
@@ -91,6 +107,33 @@ def certify_run(settings: Settings, out: Path | str, *, note: str, title: str = 
             raise
     write_settings(out, text)
     return len(indices)
+
+
+def foretold(settings: Settings, out: Path | str) -> Forecast | None:
+    """What the settings would cost and could prove, None if nothing is left to do; nothing is written."""
+    check_told(settings)
+    dataset = dataset_of(settings.data)
+    indices = indices_of(settings.data, dataset)
+    settings, _ = with_runtime(settings, dataset, indices, out)
+    return _forecast(smoother_of(settings, dataset), dataset, indices, out)
+
+
+def _forecast(smoother: Smoother, dataset: Dataset, indices: list[int], out: Path | str) -> Forecast | None:
+    """What is left to do in a store; None if nothing is, or if views are asked instead of noise, each once."""
+    import torch
+
+    from smoothcert.forecast import forecast
+    from smoothcert.sight import Sight
+    from smoothcert.smoother import Batch
+    from smoothcert.store import opened
+
+    with opened(out) as store:
+        known = store.indices() if store.begun else set()
+    left = [index for index in indices if index not in known]
+    if not left or isinstance(smoother.noise, Sight):
+        return None
+    x = smoother.probe(Batch(torch.from_numpy(dataset.inputs(left[:1])), left[:1]))
+    return forecast(smoother, x[0], left[0], len(left))
 
 
 def write_settings(out: Path | str, text: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, fx, nn
 
-from smoothcert.errors import ModelError
+from smoothcert.errors import ModelError, SmoothcertError
 from smoothcert.models.exported import Exported
 from smoothcert.models.guests import Binary, Score, array_of, recognised, two_classes
 
@@ -65,6 +65,20 @@ class Classifier(nn.Module):
         return logits
 
     def _asked(self, x: Tensor) -> Any:
+        """What the model returns: for inputs in the precision of its weights, and an error that names both shapes."""
+        kinds = {value.dtype for value in self.parameters() if value.is_floating_point()}
+        try:
+            return self._said(x.to(kinds.pop()) if len(kinds) == 1 else x)
+        except SmoothcertError:
+            raise
+        except Exception as problem:
+            reason = str(problem).strip().splitlines() or [type(problem).__name__]
+            raise ModelError(
+                f"the model failed on a batch of shape {tuple(x.shape)} and type {x.dtype}: {reason[0]}; give data of the shape that "
+                f"it was made for, or a model for inputs of shape {tuple(x.shape[1:])}"
+            ) from problem
+
+    def _said(self, x: Tensor) -> Any:
         """What the model says; a plain function that cannot take a tensor is given the batch as an array."""
         if self.takes_arrays is not None:
             return self.model(array_of(x) if self.takes_arrays else x)

@@ -51,7 +51,7 @@ def load_pretrained(folder: Path, shape: Sequence[int], normalised: bool) -> nn.
     try:
         with torch.no_grad():
             model(torch.zeros(1, *shape))
-    except (ValueError, RuntimeError) as error:
+    except (ValueError, RuntimeError, ModelError) as error:
         raise ModelError(
             f"the model of {folder} refuses inputs of shape {tuple(shape)}: {error}; give data of its size (--data folder:path=…,size=…)"
         ) from error

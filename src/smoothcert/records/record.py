@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import cache
+from typing import Any, Protocol, get_args, get_type_hints
 
 import numpy as np
 
@@ -98,7 +99,7 @@ class Record:
                 + ("" if newer else ": older ones do not say why their votes stopped or whether they echo")
                 + (": install a newer one" if newer else "; certify anew into another directory")
             )
-        return cls(
+        found = cls(
             **row
             | {
                 "norm": float(row["norm"]),
@@ -108,6 +109,29 @@ class Record:
                 "estimation_invalid": tuple(row["estimation_invalid"]),
             }
         )
+        _check_kinds(found)
+        return found
+
+
+def _check_kinds(record: Record) -> None:
+    """Refuse, with a ValueError, a record whose values are of another kind than what was written."""
+    for name, kinds in _plain_kinds().items():
+        value = getattr(record, name)
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            raise ValueError(f"{name} is {value!r}")
+    rows = (record.selection, *record.estimation)
+    if not all(isinstance(count, int) for row in (*rows, record.estimation_invalid) for count in row):
+        raise ValueError("a count is no whole number")
+    if len({*map(len, rows)}) > 1 or len(record.estimation) != len(record.estimation_invalid) or not record.estimation:
+        raise ValueError("its counts do not fit together")
+
+
+@cache
+def _plain_kinds() -> dict[str, tuple[type, ...]]:
+    """The fields that are a number or a text, and what they may be: a whole number will do for a float."""
+    hints = {name: get_args(kind) or (kind,) for name, kind in get_type_hints(Record).items()}
+    plain = {name: kinds for name, kinds in hints.items() if {*kinds} <= {int, float, str, type(None)}}
+    return {name: (*kinds, int) if float in kinds else kinds for name, kinds in plain.items()}
 
 
 def record_of(

@@ -18,6 +18,8 @@ from smoothcert.records.record import Record
 from smoothcert.store.base import ResultStore, Row
 from smoothcert.store.pictures import Picture
 
+# Of which kind the facts of a run are.
+KINDS = {"configuration": dict, "notes": dict, "subset": list, "shape": list, "classes": int | None, "probe": list}
 # What makes two rows of a table the same; of those in REPLACED the later one stays, of all others the first.
 KEYS = {"facts": "name", "records": "idx", "arrays": "address", "pictures": "idx", "findings": "effort, times, idx"}
 REPLACED = {"facts": "value", "findings": "body"}
@@ -60,7 +62,7 @@ class SqlStore(ResultStore):
     def facts(self) -> dict[str, Any]:
         rows = self._found("name, value", "facts", "AND name <> 'format'")
         with self._whole("a fact"):
-            return {name: json.loads(value) for name, value in rows}
+            return {name: _fact(name, value) for name, value in rows}
 
     def describe(self, facts: Mapping[str, Any]) -> None:
         rows = [(name, json.dumps(value, sort_keys=True)) for name, value in facts.items()]
@@ -97,7 +99,8 @@ class SqlStore(ResultStore):
             yield record
 
     def seconds(self) -> dict[int, float]:
-        return dict(self._found("idx, seconds", "records", "ORDER BY idx"))
+        with self._whole("a time"):
+            return {index: float(took) for index, took in self._found("idx, seconds", "records", "ORDER BY idx")}
 
     def pictured(self) -> list[int]:
         return [index for (index,) in self._found("idx", "pictures", "ORDER BY idx")]
@@ -130,6 +133,15 @@ class SqlStore(ResultStore):
             with self._whole(f"a finding at input {index}"):
                 found = Finding.from_json(body, self.get)
             yield found
+
+
+def _fact(name: str, text: str) -> Any:
+    """A fact read back; one that other code looks into must be of its kind."""
+    value = json.loads(text)
+    kind = KINDS.get(name)
+    if kind is not None and not isinstance(value, kind):
+        raise ValueError(f"{name} is a {type(value).__name__}")
+    return value
 
 
 def _drawn(index: int, picture: Picture) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -72,7 +73,7 @@ class SqliteStore(SqlStore):
             raise StoreError(
                 f"cannot use {self.file}: {problem}; check its permissions and that no other program holds it"
             ) from problem
-        except sqlite3.DatabaseError as problem:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as problem:
             raise StoreError(
                 f"{self.file} is not a file of results ({problem}); give a run directory made by smoothcert"
             ) from problem
@@ -81,15 +82,39 @@ class SqliteStore(SqlStore):
     def _db(self) -> sqlite3.Connection:
         """The connection, made when it is first needed."""
         with self._explained():
-            db = sqlite3.connect(self.file, timeout=60, isolation_level=None, check_same_thread=False)
             try:
-                db.execute("PRAGMA busy_timeout=60000")
-                db.execute("PRAGMA synchronous=FULL")
-                self._check(db)
-            except BaseException:
-                db.close()
-                raise
-            return db
+                return self._connected()
+            except sqlite3.OperationalError:
+                if not self._unwritable():
+                    raise
+                return self._connected("?mode=ro&immutable=1")
+
+    def _connected(self, how: str = "") -> sqlite3.Connection:
+        """A connection, once the file has shown that it is one of results."""
+        address = self.file.absolute().as_uri() + how
+        db = sqlite3.connect(address, timeout=60, isolation_level=None, check_same_thread=False, uri=True)
+        try:
+            db.execute("PRAGMA busy_timeout=60000")
+            db.execute("PRAGMA synchronous=FULL")
+            self._check(db)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _unwritable(self) -> bool:
+        """May the file be taken for one that nobody changes: on a medium that cannot be written, with no log left to fold in?
+
+        SQLite needs a file beside one that was written ahead, even to read it; and what is in a log is not in the file.
+        """
+        left = self.file.with_name(self.file.name + "-wal")
+        if not self.begun or (left.exists() and left.stat().st_size):
+            return False
+        try:
+            with tempfile.TemporaryFile(dir=self.file.parent):
+                return False
+        except OSError:
+            return True
 
     def _check(self, db: sqlite3.Connection) -> None:
         """Refuse another program's file, and one of a newer form."""

@@ -82,6 +82,7 @@ const Smoothcert = {};
       style: { background: "transparent", fontSize: "12px" }, ariaLabel: name, ariaDescription: summary, ...options,
     });
     drawn.setAttribute("role", "img");
+    drawn.querySelectorAll(":scope > g").forEach((part) => part.setAttribute("aria-hidden", "true"));  // name and summary stand for them
     return drawn;
   }
   const nothing = (words) => element("p", { class: "empty" }, words);

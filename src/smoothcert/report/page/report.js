@@ -60,7 +60,7 @@
     const { headline } = line, big = element("b"), words = element("span"), quiet = element("p", { class: "faint" });
     const found = data.attacks.filter((row) => row.run === line.run && row.label === line.soundness), inside = found.find((row) => row.times === 1);
     const made = element("article", { class: "card", style: `border-top-color: ${colour(line)}`, "aria-label": line.title },
-      element("h3", {}, swatch(line), Smoothcert.breakable(line.run), element("a", { class: "badge", href: "#labels" }, line.soundness)),
+      element("h2", {}, swatch(line), Smoothcert.breakable(line.run), element("a", { class: "badge", href: "#labels" }, line.soundness)),
       element("div", { class: "numbers" },
         element("div", {}, element("b", {}, headline.acr), element("span", {}, "average certified radius")),
         element("div", {}, big, words)),
@@ -186,7 +186,7 @@
 
   function report(data, place) {
     theme(document.getElementById("theme"));
-    addEventListener("beforeprint", () => place.querySelectorAll("details").forEach((one) => { one.open = true; }));
+    addEventListener("beforeprint", () => place.querySelectorAll(".appendix details, #runs details").forEach((one) => { one.open = true; }));
     const { lines } = data, facts = element("dl", { class: "about" }, data.about.map(({ name, value }) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
     const runs = section("runs", "How it was made", data.runs.map((run) => configuration(run, data.runs.length === 1)));
     if (!lines.length) {
