@@ -5,15 +5,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from torch import nn
 
 import smoothcert as sc
 from smoothcert.data import ArrayDataset
-from smoothcert.errors import RunError, SettingError
+from smoothcert.errors import InputError, RunError, SettingError
 from smoothcert.estimators import Plan, check_votes
+from smoothcert.maths.boxed import Box
 from smoothcert.recertify import recertify
 from smoothcert.records.record import Record
 from smoothcert.store import SqliteStore, open_run
+from smoothcert.testing.problems import HalfSpace
 from smoothcert.votes import Votes
 
 
@@ -71,6 +74,45 @@ def test_the_same_plan_gives_the_same_records(linear_model: nn.Module, tmp_path:
     run = certified(linear_model, tmp_path / "run", radii=(0.02, 0.1))
     recertify(run, tmp_path / "again", {"alpha": 0.001})
     assert records(tmp_path / "again") == records(run)
+
+
+class TestBoxes:
+    """Votes that were cast without a box, judged as those of the classifier that clips."""
+
+    def run(self, out: Path, **noise: object) -> Path:
+        pixels = np.random.default_rng(0).integers(0, 256, size=(6, 1, 4, 4), dtype=np.uint8)
+        smoother = sc.Smoother(
+            HalfSpace(torch.ones(16), offset=-5.0),
+            sc.Noise(**{"law": "uniform", "scale": 3.0, "grid": 1 / 255, **noise}),  # type: ignore[arg-type]
+            norm=1,
+            estimate=3_000,
+            estimator="fixed",
+        )
+        return sc.certify_all(smoother, ArrayDataset("noise", pixels), out)
+
+    def test_the_same_as_certifying_in_the_box(self, tmp_path: Path) -> None:
+        old, direct = self.run(tmp_path / "old"), self.run(tmp_path / "direct", box=(0, 1))
+        recertify(old, tmp_path / "again", {"box": Box(0, 1)})
+        assert records(tmp_path / "again") == records(direct)
+        larger = [
+            a.radius > b.radius for a, b in zip(records(direct), records(old), strict=True) if a.label is not None
+        ]
+        assert any(larger)
+        with open_run(tmp_path / "again") as store:
+            assert store.facts()["configuration"]["domain"] == "grid 1/255, clipped to 0..1"
+
+    def test_a_box_that_does_not_hold_the_inputs(self, tmp_path: Path) -> None:
+        run = self.run(tmp_path / "run")
+        with pytest.raises(InputError, match=r"the box 0\.\.0\.5 must hold every input"):
+            recertify(run, tmp_path / "again", {"box": Box(0, 0.5)})
+
+    def test_a_law_without_such_a_theorem(self, tmp_path: Path) -> None:
+        with pytest.raises(SettingError, match="proves nothing more in a box"):
+            recertify(self.run(tmp_path / "run", law="laplace"), tmp_path / "again", {"box": Box(0, 1)})
+
+    def test_another_box_than_the_votes_were_cast_in(self, tmp_path: Path) -> None:
+        with pytest.raises(SettingError, match=r"clipped to 0\.\.1, not to -1\.\.1"):
+            recertify(self.run(tmp_path / "run", box=(0, 1)), tmp_path / "again", {"box": Box(-1, 1)})
 
 
 class TestRefusals:

@@ -55,7 +55,7 @@ class TestRecords:
         for record, body in zip(records(tmp_path / "run"), bodies(tmp_path / "run"), strict=True):
             assert record.to_json() == body
             assert Record.from_json(body) == record
-            assert json.loads(body)["version"] == 2
+            assert json.loads(body)["version"] == 3
             assert sum(record.selection) == 100
             assert sum(record.estimation[-1]) == record.trials == 500
             assert record.domain == "grid 1/255"
@@ -68,7 +68,7 @@ class TestRecords:
     ) -> None:
         sc.certify_all(smoother(linear_model), dataset, tmp_path / "run", indices=[0])
         other = json.loads(bodies(tmp_path / "run")[0]) | {"version": version}
-        with pytest.raises(StoreError, match=f"version {version}, .*version 2 alone.*{advice}"):
+        with pytest.raises(StoreError, match=f"version {version}, .*version 3 alone.*{advice}"):
             Record.from_json(json.dumps(other))
 
 

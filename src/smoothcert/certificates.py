@@ -16,9 +16,10 @@ from smoothcert.estimators.base import Target
 from smoothcert.estimators.bounds import Bound, Counted
 from smoothcert.laws import Law, law_named
 from smoothcert.maths import FloatArray
+from smoothcert.maths.boxed import Box
 from smoothcert.maths.counting import counted_reach
 from smoothcert.maths.geometry import round_down
-from smoothcert.radius import RadiusTarget, proved_radius
+from smoothcert.radius import RadiusTarget
 from smoothcert.regions import Region
 from smoothcert.threats import ReplacedRegion, Threat
 from smoothcert.views import REGISTRY as VIEWS
@@ -106,10 +107,12 @@ def conclude(
     norm: float | Threat,
     soundness: Soundness,
     uniform: float = 1.0,
+    box: Box | None = None,
 ) -> Certificate:
     """The certificate that the votes support; an abstention when they cannot tell the class from its rivals.
 
-    Complete votes are counted, and always have a class.
+    Complete votes are counted, and always have a class. box: what inputs are clipped to before the noise, if they are; votes
+    on an input outside are not of this input.
     """
     if isinstance(norm, Threat) and not isinstance(law, View):
         raise SettingError(
@@ -119,16 +122,16 @@ def conclude(
         return _counted(ballot.estimation, law, center, norm, soundness)
     check_votes(plan, ballot.estimation)
     label = int(ballot.selection.leaders()[0])
-    target = target_of(law, norm, np.shape(center), scale)
+    target = target_of(law, norm, np.shape(center), scale, box)
     bound = estimator_of(plan).judge(plan, target, uniform).bound(ballot.estimation, label)
     if not bound.lower > bound.rival:
         return Certificate(None, bound, None, soundness)
     if isinstance(target, ViewTarget):
         region = target.view.region(center, norm, target.reach(bound.lower, bound.rival))
         return Certificate(label, bound, region, soundness, "counting, sampled views")
-    assert isinstance(law, Law)
+    assert isinstance(target, RadiusTarget)
     assert not isinstance(norm, Threat)
-    proved = proved_radius(law, norm, int(np.size(center)), bound)
+    proved = target.proved(bound)
     return Certificate(label, bound, Region(center, scale, proved.value, norm), soundness, proved.rule)
 
 
@@ -143,12 +146,14 @@ def _counted(votes: Votes, view: View, center: FloatArray, threat: float | Threa
     return Certificate(int(winner), bound, view.region(center, threat, int(reach)), soundness, rule)
 
 
-def target_of(law: Law | View, norm: float | Threat, shape: tuple[int, ...], scale: FloatArray) -> Target:
+def target_of(
+    law: Law | View, norm: float | Threat, shape: tuple[int, ...], scale: FloatArray, box: Box | None = None
+) -> Target:
     """What an estimator aims at: a radius under a law, or the size of a threat with views."""
     if isinstance(law, View):
         return ViewTarget(law, norm, shape)
     assert not isinstance(norm, Threat)
-    return RadiusTarget(law, norm, math.prod(shape), float(np.min(scale)))
+    return RadiusTarget.of(law, norm, math.prod(shape), scale, box)
 
 
 def smoothing_named(text: str) -> Law | View:

@@ -79,6 +79,12 @@ class NoiseSettings(Checked):
         choices=("auto", "none"),
         above=0,
     )
+    box: str = setting(
+        "auto",
+        "Clip inputs to LOW..HIGH before the noise, such as 0..1: certificates hold outside too, and uniform noise proves "
+        "larger l1 radii; none: do not; auto: 0..1 for images under noise that gains by it.",
+        metavar="LOW..HIGH|auto|none",
+    )
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,8 @@ def _agreeing(plan: Plan, looks: int) -> Votes:
 
 
 def _judge(smoother: Smoother, shape: Sequence[int], plan: Plan) -> Judge:
-    target = RadiusTarget(smoother.noise.law, smoother.norm, math.prod(shape), float(smoother.noise.scale.min()))
+    noise = smoother.noise
+    target = RadiusTarget.of(noise.law, smoother.norm, math.prod(shape), noise.scale.cpu().numpy(), noise.box)
     return estimator_of(plan).judge(plan, target)
 
 

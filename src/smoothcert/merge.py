@@ -165,7 +165,7 @@ def _elsewhere(memory: Place, bound: dict[str, Any]) -> Path | str | Keeper:
 def _settled(record: Record, store: ResultStore, settler: Memory, dataset: Dataset, run: str) -> Record:
     center = certified_point(dataset.inputs([record.index])[0], record.domain)
     certificate = certificate_of(record, center, store)
-    return settled(record, settler.settle(certificate, index=record.index, center=center, run=run))
+    return settled(record, settler.settle(certificate, index=record.index, center=center, run=run), dataset.box)
 
 
 def _copy(where: Mapping[int, ResultStore], target: ResultStore, made: Callable[[Record, ResultStore], Record]) -> None:

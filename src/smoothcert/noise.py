@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smoothcert.errors import SettingError
+from smoothcert.errors import InputError, SettingError
 from smoothcert.laws import Law, law_named
 from smoothcert.maths import FloatArray
+from smoothcert.maths.boxed import Box
 from smoothcert.maths.grid import LARGEST_STEP, certified_point, domain_of, whole_steps
 from smoothcert.maths.steps import StepTable
 from smoothcert.registry import Plugin, fitted
@@ -31,12 +32,16 @@ class Noise:
 
     With grid = 1/255 the sum is formed on the pixel grid in integers, which is sound in floating point: the
     certificate then speaks of inputs on the grid. Without it, of real inputs up to float arithmetic.
+
+    With a box inputs are clipped to it before the noise, which brings no two of them farther apart in any coordinate: every
+    certificate holds outside too, and a law may prove more of points that lie in a box (uniform noise in l1 does).
     """
 
     law: Law
     scale: Tensor
     loc: Tensor
     grid: float | None = None
+    box: Box | None = None
     # Votes are drawn in float64 and rounded once: float32 sources have atoms and gaps of 1e-7 a coordinate, this 1e-9.
     sampling_dtype: ClassVar[torch.dtype] = torch.float64
     _prepared: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor, bool]] = field(repr=False, init=False)
@@ -47,11 +52,13 @@ class Noise:
         scale: Tensor | FloatArray | float,
         loc: Tensor | FloatArray | float = 0.0,
         grid: float | None = None,
+        box: Box | tuple[float, float] | None = None,
     ) -> None:
         object.__setattr__(self, "law", law_named(law))
         object.__setattr__(self, "scale", _numbers("scale", scale))
         object.__setattr__(self, "loc", _numbers("loc", loc))
         object.__setattr__(self, "grid", grid)
+        object.__setattr__(self, "box", Box(*box) if isinstance(box, tuple) else box)
         object.__setattr__(self, "_prepared", {})
         self._check()
 
@@ -67,6 +74,12 @@ class Noise:
             raise SettingError("every loc must be a finite number; some are NaN or infinite")
         if self.grid is not None and not (self.grid > 0 and abs(1 / self.grid - round(1 / self.grid)) < 1e-6):
             raise SettingError(f"grid={self.grid} must be one over a whole number; for 8-bit images it is 1/255")
+        if self.box is not None and self.grid is not None:
+            off = max(abs(end * self.levels - round(end * self.levels)) for end in (self.box.low, self.box.high))
+            if off > 1e-6:
+                raise SettingError(
+                    f"the box {self.box} must end on the grid of 1/{self.levels}; for 8-bit images it is 0..1"
+                )
 
     def __repr__(self) -> str:
         """Short: the law, the range of its scale, and a shift or a grid if there is one.
@@ -78,7 +91,9 @@ class Noise:
         return f"Noise({', '.join([str(self.law), *parts, *([] if self.grid is None else [f'grid=1/{self.levels}'])])})"
 
     @classmethod
-    def isotropic(cls, law: Law | str, sigma: float, grid: float | None = None) -> Noise:
+    def isotropic(
+        cls, law: Law | str, sigma: float, grid: float | None = None, box: Box | tuple[float, float] | None = None
+    ) -> Noise:
         """The same noise in every coordinate; sigma is its standard deviation.
 
         >>> Noise.isotropic("uniform", sigma=1.0).scale
@@ -90,7 +105,13 @@ class Noise:
                 f"sigma={sigma} must be a finite number above 0: it is the standard deviation of the noise"
             )
         law = law_named(law)
-        return cls(law, law.scale_of(sigma), grid=grid)
+        return cls(law, law.scale_of(sigma), grid=grid, box=box)
+
+    def shaped(
+        self, scale: Tensor | FloatArray, loc: Tensor | FloatArray | None = None, law: Law | None = None
+    ) -> Noise:
+        """Noise of another scale, loc or law on the same grid, in the same box: what a tuner gives."""
+        return Noise(law or self.law, scale, self.loc if loc is None else loc, self.grid, self.box)
 
     @property
     def named(self) -> Plugin:
@@ -100,7 +121,7 @@ class Noise:
     @property
     def domain(self) -> str:
         """Where the certificate's perturbations live; goes into every record."""
-        return domain_of(None if self.grid is None else self.levels)
+        return domain_of(None if self.grid is None else self.levels, self.box)
 
     @property
     def levels(self) -> int:
@@ -130,7 +151,7 @@ class Noise:
                     "give one number, one per coordinate, or one per input and coordinate"
                 ) from None
             parts[name] = value
-        return Noise(self.law, grid=self.grid, **parts) if self.per_input(len(shape)) else self
+        return self.shaped(parts["scale"], parts["loc"]) if self.per_input(len(shape)) else self
 
     def draw(self, count: int, shape: tuple[int, ...], draws: TorchDraws) -> Tensor:
         """The noise of ``count`` copies in float32, before the input is added: what inputs may share.
@@ -172,6 +193,7 @@ class Noise:
         On the grid whole numbers below 2^24 add up exactly in float32, and one division follows, so that a copy is a
         function of the sum alone. Clamping keeps it one when a heavy tail goes beyond; an input that does is refused.
         """
+        x = self.clipped(x)
         if self.grid is None:
             return lambda drawn, out: torch.add(drawn, x, out=out)
         steps, levels = quantise(x, self.levels).float(), float(self.levels)
@@ -182,6 +204,18 @@ class Noise:
             return (out if light else out.clamp_(-LARGEST_STEP, LARGEST_STEP)).div_(levels)
 
         return on_grid
+
+    def clipped(self, x: Tensor) -> Tensor:
+        """The input as noise is laid on it."""
+        return x if self.box is None else x.clamp(self.box.low, self.box.high)
+
+    def check_inside(self, x: Tensor) -> None:
+        """Refuse inputs outside the box: they would be certified as others, most likely by mistake."""
+        if self.box is not None and not self.box.holds(x.detach().cpu().numpy()):
+            raise InputError(
+                f"an input reaches from {float(x.min()):g} to {float(x.max()):g}, outside the box {self.box} that inputs are "
+                "clipped to before the noise; certify inputs inside, or name a box that holds them (0..1 for pixels)"
+            )
 
     def copies(self, x: Tensor, count: int, draws: TorchDraws) -> Tensor:
         """``count`` noisy copies of one input."""
@@ -199,7 +233,7 @@ class Noise:
         noise = z.mul_(self.scale.float().to(x.device)).add_(self.loc.float().to(x.device))
         if self.grid is not None:
             noise = nearest_on_grid(noise, self.levels)
-        return x + noise.to(x.dtype)
+        return self.clipped(x) + noise.to(x.dtype)
 
 
 def _numbers(name: str, values: Tensor | FloatArray | float) -> Tensor:

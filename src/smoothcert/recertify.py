@@ -1,4 +1,4 @@
-"""Certify again from the votes that were kept: another alpha, another bound, another grid, without the model."""
+"""Certify again from the votes that were kept: another alpha, another bound, a box, without the model."""
 
 from __future__ import annotations
 
@@ -9,21 +9,29 @@ from typing import Any
 import numpy as np
 
 from smoothcert.certificates import Ballot, Soundness, conclude, smoothing_named
-from smoothcert.errors import RunError, SettingError, look_up, without_passwords
+from smoothcert.errors import InputError, RunError, SettingError, look_up, without_passwords
 from smoothcert.estimators import ESTIMATORS, Plan, estimator_named, estimator_of
+from smoothcert.laws import Law
+from smoothcert.maths import FloatArray
+from smoothcert.maths.boxed import Box
+from smoothcert.maths.grid import box_of, with_box
 from smoothcert.records.facts import plan_of
 from smoothcert.records.record import Arrays, Record, record_of, scale_of
-from smoothcert.store import Place, check_filled, check_free, new_run, open_run
+from smoothcert.store import Place, ResultStore, check_filled, check_free, new_run, open_run
+from smoothcert.store.pictures import Picture, grid_point_of
 from smoothcert.threats import THREATS, Threat, threat_named
 from smoothcert.votes import Votes
 
-CHANGEABLE = ("estimator", "alpha", "radii", "threat")
+PIXELS = Box(0.0, 1.0)
+CHANGEABLE = ("estimator", "alpha", "radii", "box", "threat")
 
 
 def recertify(run: Place, out: Place, changes: Mapping[str, Any]) -> int:
     """Judge the stored votes by a changed plan into a new run; how many records that makes.
 
-    ``changes`` may name estimator (with its parameters), alpha and radii, and of votes on views the threat. Looks and votes are what they were: a bound
+    ``changes`` may name estimator (with its parameters), alpha, radii, of votes on views the threat, and of votes under noise a
+    Box that inputs are clipped to from now on: for inputs inside, the votes are those of the classifier that clips. Looks and
+    votes are what they were: a bound
     that needs all the votes of a run that stopped early is refused, since it would be wrong on a stopped sample. The
     records keep why their votes stopped, and the configuration the plan that they were cast by (``voted``).
     """
@@ -38,22 +46,54 @@ def recertify(run: Place, out: Place, changes: Mapping[str, Any]) -> int:
                 f"{run} does not say how it was certified, so its votes cannot be judged again; certify anew"
             )
         check_judgeable(facts["configuration"], records)
-        plans = {name: value for name, value in changes.items() if name != "threat"}
+        plans = {name: value for name, value in changes.items() if name not in ("threat", "box")}
         against = threat_named(changes["threat"]) if "threat" in changes else None
         told, new = _plans(facts["configuration"], plans, exact=records[0].exact)
-        certified = [judge_again(record, new, facts["shape"], store, against) for record in records]
+        box = changes.get("box")
+        records = records if box is None else _clipped(records, box, store)
+        pictures = {index: store.picture(index) for index in store.pictured()}
+        certified = [
+            judge_again(record, new, facts["shape"], store, against, _center(record, pictures, facts["shape"]))
+            for record in records
+        ]
         parameters = {record.scale for record in records} | {record.loc for record in records}
         arrays = [store.get(address) for address in parameters if isinstance(address, str)]
-        pictures = {index: store.picture(index) for index in store.pictured()}
     configuration = {**facts["configuration"], **told, "recertified_from": without_passwords(str(run))}
     if against is not None:
         configuration |= {"threat": against.name, "norm": "0.0"}
+    if box is not None:
+        configuration["domain"] = with_box(configuration["domain"], box)
     with new_run(out) as target:
         target.describe(facts | {"configuration": configuration})
         for array in arrays:
             target.put(array)
         target.append_all((record, seconds[record.index], pictures.get(record.index)) for record in certified)
     return len(certified)
+
+
+def _clipped(records: Sequence[Record], box: Box, store: ResultStore) -> list[Record]:
+    """The records of the classifier that clips its inputs to the box, where the votes are the same."""
+    for record in records:
+        law = smoothing_named(record.law)
+        if not (isinstance(law, Law) and law.boxed_radii):
+            raise SettingError(f"{law} proves nothing more in a box; leave it out (uniform noise in l1 does)")
+        if box_of(record.domain) not in (None, box):
+            raise SettingError(f"these votes were cast on inputs clipped to {box_of(record.domain)}, not to {box}")
+        picture = store.picture(record.index)
+        if picture is None or not box.holds([picture.low, picture.high]):
+            found = "kept no picture" if picture is None else f"reaches from {picture.low:g} to {picture.high:g}"
+            raise InputError(
+                f"the box {box} must hold every input, and that of index {record.index} {found}; give a box that holds them "
+                "all, or certify anew with --box"
+            )
+    return [replace(record, domain=with_box(record.domain, box)) for record in records]
+
+
+def _center(record: Record, pictures: Mapping[int, Picture | None], shape: Sequence[int]) -> FloatArray | None:
+    """The input that was certified, if its volume in the input box was known and its picture shows it exactly."""
+    picture = pictures.get(record.index)
+    known = picture is not None and record.boxed_proxy_radius is not None and record.domain.startswith("grid 1/255")
+    return grid_point_of(picture, shape) if picture is not None and known else None
 
 
 def _plans(configuration: Mapping[str, Any], changes: Mapping[str, Any], *, exact: bool) -> tuple[dict[str, Any], Plan]:
@@ -108,9 +148,17 @@ def _check_support(voted: Plan, new: Plan) -> None:
 
 
 def judge_again(
-    record: Record, plan: Plan, shape: Sequence[int], store: Arrays, norm: float | Threat | None = None
+    record: Record,
+    plan: Plan,
+    shape: Sequence[int],
+    store: Arrays,
+    norm: float | Threat | None = None,
+    center: FloatArray | None = None,
 ) -> Record:
-    """The record of the same votes by another plan, in another norm or against another threat."""
+    """The record of the same votes by another plan, in another norm or against another threat.
+
+    center: the 8-bit image that was certified, if it is known.
+    """
     if norm is None:
         norm = record.norm if record.threat is None else THREATS[record.threat]()
     selection = Votes(np.array([[record.selection]]), np.array([[record.selection_invalid]]))
@@ -120,11 +168,13 @@ def judge_again(
         ballot,
         plan=plan,
         law=smoothing_named(record.law),
-        center=np.broadcast_to(0.0, tuple(shape)),  # only its size matters here: a record keeps no center
+        # A record keeps no center; but for volumes in a box, only its size matters.
+        center=np.broadcast_to(0.0, tuple(shape)) if center is None else center,
         scale=scale_of(record, store),
         norm=norm,
         soundness=record.soundness,
         uniform=record.uniform,
+        box=box_of(record.domain),
     )
     return record_of(
         certificate,
@@ -139,4 +189,5 @@ def judge_again(
         stopped=record.stopped,
         uniform=record.uniform,
         echo=None if certificate.label is None else record.echo,
+        box=None if center is None else PIXELS,
     )

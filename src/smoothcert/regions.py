@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike
 
 from smoothcert.errors import InputError
 from smoothcert.maths import FloatArray
+from smoothcert.maths.boxed import Box
+from smoothcert.maths.boxed_volume import boxed_log_volume
 from smoothcert.maths.geometry import geometric_mean, log_volume, p_norm, round_down
 from smoothcert.maths.inside import room_inside
 from smoothcert.maths.overlap import clear_radius, largest_gauge
@@ -87,6 +89,23 @@ class Region:
     def proxy_radius(self) -> float:
         """Radius of the ball of the same volume (ANCER's proxy radius, UCAN's ALM)."""
         return self.radius * geometric_mean(self.scale)
+
+    def boxed_proxy_radius(self, box: Box) -> float:
+        """Radius of the ball of the volume of the region's part in a box that holds the center, by a saddle point.
+
+        Close from about 100 dimensions on (in 20 unlike ones 1 % off), and never above the proxy radius: an estimate to compare volumes
+        by, since an input that could not be counts for nothing.
+
+        >>> flat = Region(np.full(100, 0.5), np.r_[np.full(50, 1.0), np.full(50, 9.0)], 1.0, norm=2)
+        >>> round(flat.proxy_radius, 6), round(flat.boxed_proxy_radius(Box(0, 1)), 2)
+        (3.0, 1.1)
+        """
+        if not self.radius > 0:
+            return 0.0
+        center, scale = np.ravel(self.center), self.full_scale.ravel()
+        low, high = np.minimum(box.low - center, 0.0), np.maximum(box.high - center, 0.0)
+        inside = boxed_log_volume(self.radius, scale, low, high, self.norm)
+        return min(self.proxy_radius, inside.proxy_radius(self.norm, self.dim))
 
     @property
     def log_volume(self) -> float:

@@ -25,6 +25,7 @@ from smoothcert.data.guests import as_dataset
 from smoothcert.errors import ModelError, NotFixed, RunError, SettingError
 from smoothcert.forecast import warn_of_reach
 from smoothcert.identity import described, differences, name_for
+from smoothcert.maths.boxed import Box
 from smoothcert.maths.overlap import check_convex
 from smoothcert.memory.memory import Memory
 from smoothcert.memory.of_run import check_kept, is_missing, keeper_at, same_place
@@ -128,7 +129,7 @@ def certify_all(
                 if settler is not None:
                     center = poll.noise.center_of(poll.x)
                     certificate = settler.settle(certificate, index=poll.index, center=center, run=name_for(facts))
-                record = record_poll(smoother, poll, certificate, dataset.truths([poll.index])[0], run)
+                record = record_poll(smoother, poll, certificate, dataset.truths([poll.index])[0], run, dataset.box)
                 run.append(record, poll.seconds, picture_of(poll.x.cpu().numpy()))
                 if not votes:
                     _check_owned(run, facts, store)
@@ -205,7 +206,12 @@ def _loaded(dataset: Dataset, indices: Sequence[int]) -> Batch:
 
 
 def record_poll(
-    smoother: Smoother, poll: Poll, certificate: Certificate, truth: int | None, store: ResultStore
+    smoother: Smoother,
+    poll: Poll,
+    certificate: Certificate,
+    truth: int | None,
+    store: ResultStore,
+    box: Box | None = None,
 ) -> Record:
     """The record of one input's votes and the certificate given out; per-coordinate noise goes into the store by its hash."""
 
@@ -226,6 +232,7 @@ def record_poll(
         uniform=smoother.uniform_for(poll.index),
         # What a memory answers instead is no answer under this noise.
         echo=poll.echo if certificate.label == int(poll.ballot.selection.leaders()[0]) else None,
+        box=box,
     )
 
 

@@ -25,7 +25,7 @@ from smoothcert.data.guests import as_dataset, is_batch
 from smoothcert.echo import NUMBER, VOTES, References, beside, mixed
 from smoothcert.engine import AUTO, Engine, device_named
 from smoothcert.errors import InputError, SettingError
-from smoothcert.estimators import Estimator, Judge, estimator_named, estimator_of
+from smoothcert.estimators import Estimator, Judge, Target, estimator_named, estimator_of
 from smoothcert.estimators.bounds import Bound, leads, random_answers
 from smoothcert.execution import executor_named
 from smoothcert.execution.counts import Count, Errand, Job, Mixed
@@ -123,8 +123,8 @@ class Smoother(nn.Module, metaclass=_Brief):
     votes (select, estimate, alpha, estimator, radii) is not used, certificates are exact and predict never abstains.
 
     estimator: sequential (stops when the radii, or the radius within its tolerance, are decided), fixed (all the votes),
-    group_sequential, union, betting or randomized, with parameters ("sequential:rivals=runner_up" bounds the strongest rival
-    too), or an Estimator. engine: how votes are cast, such as Engine(workers=1) for a callable that must not be called twice
+    group_sequential, union, betting or randomized, with parameters ("sequential:rivals=rest" bounds the class alone, without
+    its strongest rival), or an Estimator. engine: how votes are cast, such as Engine(workers=1) for a callable that must not be called twice
     at once. tuner: a Tuner, or "ancer:steps=60". memory: keeps what was promised, for noise that is chosen per input; it then
     belongs to this classifier; a path opens its file, or that of a run.
     identity: your own name for a classifier that cannot be known by its value; a new one is due whenever it changes.
@@ -333,6 +333,7 @@ class Smoother(nn.Module, metaclass=_Brief):
         are workers are under way: what is killed loses the work on these alone.
         """
         asked: dict[int, _Item] = {}  # by index
+        batches = map(self._held, batches)
         own = self.tuner.reads_input and self.tuner.costly
         ways = self._asking_all if self.aim.complete else self._choosing if own else self._chosen
         jobs = ways(batches, asked)
@@ -346,6 +347,11 @@ class Smoother(nn.Module, metaclass=_Brief):
         for probe in self.probes.values():
             probe.again()
         self.loaded.confirm()
+
+    def _held(self, batch: Batch) -> Batch:
+        """The batch, if its inputs lie in the noise's box."""
+        self.noise.check_inside(torch.as_tensor(batch.x))
+        return batch
 
     def _choosing(self, batches: Iterable[Batch], asked: dict[int, _Item]) -> Iterator[Job]:
         """Each input, its noise still to be chosen."""
@@ -408,7 +414,13 @@ class Smoother(nn.Module, metaclass=_Brief):
             norm=self.aim.against,
             soundness=poll.soundness,
             uniform=self.uniform_for(poll.index),
+            box=poll.noise.box,
         )
+
+    def target(self, noise: Noise, x: Tensor) -> Target:
+        """What the votes on an input aim at: the radius, or the size of a threat, under its noise."""
+        named, scale = self.aim.named(noise), noise.scale.detach().cpu().numpy()
+        return target_of(named, self.aim.against, tuple(x.shape), scale, noise.box)
 
     def uniform_for(self, index: int) -> float:
         """The one random number of randomized Clopper–Pearson, keyed by the input; 1 for every other estimator."""
@@ -436,9 +448,7 @@ class Smoother(nn.Module, metaclass=_Brief):
         """The count that bounds the class which the selection chose."""
         item.counts[Stage.SELECT] = selection
         label = item.leader
-        named, scale = self.aim.named(item.noise), item.noise.scale.cpu().numpy()
-        target = target_of(named, self.aim.against, tuple(item.x.shape), scale)
-        judge = self.estimator.judge(self.plan, target, self.uniform_for(item.index))
+        judge = self.estimator.judge(self.plan, self.target(item.noise, item.x), self.uniform_for(item.index))
         stops = partial(judge.stops, label=label)
         return self._count(item, Stage.ESTIMATE, self.plan.looks, stops, then=partial(self._echo, item, judge))
 

@@ -1,17 +1,19 @@
 """Estimators as the smoother uses them: what they claim after stopping, when they stop, and what they refuse."""
 
 import time
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from scipy.stats import multinomial
 from torch import nn
 
 import smoothcert as sc
 from smoothcert.asks import Ask
 from smoothcert.errors import SettingError
-from smoothcert.estimators import Judge, Plan, estimator_of
+from smoothcert.estimators import Judge, Plan, estimator_of, sequential
 from smoothcert.laws import law_named
 from smoothcert.maths.intervals import lower_bound
 from smoothcert.polling import Pollster
@@ -19,6 +21,7 @@ from smoothcert.radius import RadiusTarget, probability_for, proved_radius
 from smoothcert.votes import Votes
 
 TARGET = RadiusTarget(law_named("gaussian"), 2.0, 10, 0.5)
+ALONE = "sequential:rivals=rest"  # with one radius, the exact group-sequential test
 
 
 def estimator_for(plan: Plan, target: RadiusTarget, uniform: float = 1.0) -> Judge:
@@ -51,7 +54,8 @@ PLANS = [
     Plan("group_sequential", 1_000, 0.05, radii=(0.1, 0.25, 0.3), block=50),
     Plan("union", 1_000, 0.05, radii=(0.25,), block=50),
     Plan("betting", 1_000, 0.05, radii=(0.25,), block=50),
-    Plan("sequential:rivals=runner_up", 1_000, 0.05, block=50),
+    Plan("sequential:rivals=rest", 1_000, 0.05, block=50),
+    Plan("sequential:rivals=rest", 1_000, 0.05, radii=(0.25,), block=50),
 ]
 
 
@@ -62,7 +66,7 @@ def test_the_bound_after_stopping_is_wrong_at_most_alpha_of_the_time(plan: Plan)
     generator, runs, wrong = np.random.default_rng(1), 100 if plan.estimator == "betting" else 500, 0
     for _ in range(runs):
         bound, _ = played(plan, generator.random(1_000) < p, uniform=float(generator.random()))
-        wrong += bound.lower > p
+        wrong += bound.lower > p or bound.rival < 1 - p
     assert wrong / runs <= 0.05 + 4 * (0.05 * 0.95 / runs) ** 0.5
 
 
@@ -77,6 +81,90 @@ def test_stopping_on_a_fixed_bound_would_be_wrong() -> None:
     assert wrong / runs > 0.05 + 4 * (0.05 * 0.95 / runs) ** 0.5
 
 
+class TestTwoClasses:
+    """The class and its strongest rival, nine tenths of alpha and one: the default where the law has the theorem."""
+
+    def at(self, *counts: int, spec: str = "fixed", invalid: int = 0, **target: Any) -> sc.Bound:
+        votes = sum(counts) + invalid
+        plan = Plan(spec, votes, radii=(0.25,) if spec.startswith("group") else (), block=votes)
+        aim = RadiusTarget(**{"law": law_named("gaussian"), "norm": 2.0, "dim": 10, "scale": 1.0, **target})
+        return estimator_for(plan, aim).bound(Votes(np.array([[counts]]), np.array([[invalid]])), 0)
+
+    @pytest.mark.parametrize("spec", ["fixed", "sequential"])
+    def test_known_radii(self, spec: str) -> None:
+        """10 000 votes at one look, alpha 0.001."""
+        target = RadiusTarget(law_named("gaussian"), 2.0, 10, 1.0)
+        for counts, radius in (((9_500, 300, 200), 1.683724), ((7_000, 1_000, 1_000, 1_000), 0.850641)):
+            bound = self.at(*counts, spec=spec)
+            assert target.radius(bound.lower, bound.upper) == pytest.approx(radius, abs=6e-7)
+
+    @pytest.mark.parametrize("spec", ["fixed", "sequential", "group_sequential", "union", "betting", "randomized"])
+    def test_every_estimator_bounds_the_rival_by_default(self, spec: str) -> None:
+        both, alone = self.at(900, 60, 40, spec=spec), self.at(900, 60, 40, spec=f"{spec}:rivals=rest")
+        assert alone.upper is None
+        assert both.upper is not None
+        assert 0.06 < both.upper < 1 - both.lower
+        assert both.lower <= alone.lower
+        # What is no number may be anybody's.
+        assert self.at(900, 60, 0, spec=spec, invalid=40).rival > self.at(900, 60, 40, spec=spec).rival
+
+    def test_an_answer_with_less_than_half_of_the_votes(self) -> None:
+        bound = self.at(4_500, 2_000, 1_800, 1_700)
+        assert bound.lower < 0.5
+        assert bound.lower > bound.rival
+
+    @pytest.mark.parametrize(("law", "norm"), [("cauchy", 2.0), ("laplace", 2.0), ("generalized_normal:beta=3", 2.0)])
+    def test_where_tables_for_one_class_prove_more_the_class_is_bounded_alone(self, law: str, norm: float) -> None:
+        assert self.at(900, 60, 40, law=law_named(law), norm=norm).upper is None
+
+
+CORNERS = [(i / 8, j / 8, 1 - i / 8 - j / 8) for i in range(9) for j in range(9 - i)]
+
+
+@cache
+def paths() -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+    """Every pair of tables at 5 and at 9 votes, (paths, 2, 3), and its probability at each corner, (corners, paths)."""
+    parts = [np.array([(i, j, n - i - j) for i in range(n + 1) for j in range(n + 1 - i)]) for n in (5, 4)]
+    first, then = (np.repeat(parts[0], len(parts[1]), axis=0), np.tile(parts[1], (len(parts[0]), 1)))
+    chances = [multinomial.pmf(first, 5, p) * multinomial.pmf(then, 4, p) for p in CORNERS]
+    return np.stack([first, first + then], axis=1), np.array(chances)
+
+
+class TestExactError:
+    """Two looks, at 5 and at 9 votes of three classes: the error of every path of votes, summed, for every p of a grid."""
+
+    looks, alpha = np.array([5, 9]), 0.3
+
+    def worst(self, spec: str, twice: bool = False) -> float:
+        """The largest error over the grid, if the votes may stop at either look; twice: both bounds spend all of alpha."""
+        plan = Plan(spec, 9, self.alpha, radii=(0.1,) if spec.startswith("group") else ())
+        plan.__dict__["looks"] = self.looks  # such few votes would be looked at once
+        bounds = []
+        for path in paths()[0]:
+            judge = estimator_for(plan, RadiusTarget(law_named("gaussian"), 2.0, 10, 1.0), 0.5)
+            assert judge.two_classes
+            if twice:
+                judge.own_alpha = judge.rival_alpha = self.alpha
+            seen = [1, 2] if estimator_of(plan).anytime else [2]
+            found = [judge.bound(Votes(path[None, :n], np.zeros((1, n), dtype=np.int64)), 0) for n in seen]
+            bounds.append((max(b.lower for b in found), min(b.rival for b in found)))
+        low, high = np.array(bounds).T
+        errors = [
+            float(chance[(low > p[0] + 1e-12) | (high < max(p[1:]) - 1e-12)].sum())
+            for p, chance in zip(CORNERS, paths()[1], strict=True)
+        ]
+        return max(errors)
+
+    @pytest.mark.parametrize("spec", ["fixed", "sequential", "group_sequential", "union", "betting"])
+    def test_the_error_is_at_most_alpha(self, spec: str) -> None:
+        assert self.worst(spec) <= self.alpha + 1e-12
+
+    def test_alpha_spent_again_and_again_would_be_caught(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """All of alpha at every look, for the class and for its rival."""
+        monkeypatch.setattr(sequential, "late_spending", lambda looks, alpha: np.full(len(looks), alpha))
+        assert self.worst("sequential", twice=True) > self.alpha
+
+
 class TestStopping:
     def test_an_easy_radius_needs_one_look(self) -> None:
         bound, seen = played(Plan(trials=100_000, radii=(0.25,)), np.ones(100_000, dtype=int))
@@ -84,18 +172,18 @@ class TestStopping:
         assert TARGET.radius(bound.lower) >= 0.25
 
     def test_a_group_sequential_claim_is_the_radius_and_no_more(self) -> None:
-        bound, _ = played(Plan(trials=10_000, radii=(0.25,)), np.ones(10_000, dtype=int))
+        bound, _ = played(Plan(ALONE, 10_000, radii=(0.25,)), np.ones(10_000, dtype=int))
         assert TARGET.radius(bound.lower) == pytest.approx(0.25, abs=1e-12)
 
     def test_a_hopeless_radius_is_given_up_and_the_label_kept_where_it_is_clear(self) -> None:
         """p is about 0.7: radius 0.5 (p0 = 0.84) is out of reach, which few votes show, and the class leads."""
-        bound, seen = played(Plan(trials=20_000, radii=(0.5,)), np.tile([1] * 7 + [0] * 3, 2_000))
+        bound, seen = played(Plan(ALONE, 20_000, radii=(0.5,)), np.tile([1] * 7 + [0] * 3, 2_000))
         assert seen < 10
         assert bound.lower > 0.5
         assert TARGET.radius(bound.lower) < 1e-12
 
     def test_a_coin_is_an_abstention(self) -> None:
-        bound, _ = played(Plan(trials=2_000, radii=(0.5,)), np.tile([1, 0], 1_000))
+        bound, _ = played(Plan(ALONE, 2_000, radii=(0.5,)), np.tile([1, 0], 1_000))
         assert bound.lower == 0.0
 
     def test_a_grid_stops_when_no_radius_is_open(self) -> None:
@@ -145,10 +233,11 @@ class TestRefusals:
         [
             ({"estimator": "sequentiel"}, "did you mean 'sequential'"),
             ({"estimator": "group_sequential"}, "give radii"),
-            ({"estimator": "betting:rivals=runner_up"}, "'rivals=runner_up' is no parameter of it"),
+            ({"estimator": "betting:rival=runner_up"}, "'rival=runner_up' is no parameter of it"),
+            ({"estimator": "fixed:share=1"}, "share must be a finite number above 0 and below 1"),
             ({"radii": (0.0,)}, "radii must be a finite number above 0"),
             ({"estimator": "sequential:tolerance=1.5"}, "tolerance must be a finite number above 0 and below 1"),
-            ({"estimator": "sequential:rivals=all"}, "rivals must be one of rest, runner_up"),
+            ({"estimator": "sequential:rivals=all"}, "rivals must be one of auto, rest, runner_up"),
             ({"trials": 0}, "trials must be a finite number of at least 1"),
             ({"alpha": 0.5}, "alpha must be a finite number above 0 and below 0.5"),
         ],

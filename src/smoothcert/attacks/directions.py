@@ -32,7 +32,10 @@ class RandomDirections(Attack):
 
 @dataclass(frozen=True)
 class ExtremeAxes(Attack):
-    """The tips of the region: both ends of its longest axes, of random ones, and corners with all coordinates equal."""
+    """The tips of the region: both ends of its longest axes, of random ones, and corners with all coordinates equal.
+
+    In a box a tip is cut off at the wall, and goes on along others, one after the other, each to its far wall.
+    """
 
     name = "axes"
 
@@ -46,5 +49,15 @@ class ExtremeAxes(Attack):
         tips[np.arange(axes), np.concatenate([longest, others])] = 1.0
         corners = random.choice([-1.0, 1.0], size=(max(1, number // 2 - axes), victim.dim))
         corners[0] = 1.0
+        if victim.walls is not None:
+            tips = np.concatenate([tips, _filled(victim.walls, axes, random)])
         ends = np.concatenate([tips, -tips, corners * victim.scale, -corners * victim.scale])
         return weakest(victim, victim.stretched(ends), SCREEN)
+
+
+def _filled(walls: tuple[FloatArray, FloatArray], number: int, random: np.random.Generator) -> FloatArray:
+    """Directions that fill random coordinates one by one, each towards its far wall: the worst ones of a cube."""
+    low, high = walls
+    far = np.where(-low > high, low, high)
+    ranks = random.permuted(np.tile(np.arange(len(far)), (number, 1)), axis=1)
+    return np.asarray(np.sign(far) * 10.0 ** np.maximum(-3.0 * ranks, -300.0))

@@ -15,8 +15,9 @@ from torch import Tensor
 from smoothcert.certificates import Certificate, Soundness
 from smoothcert.errors import InputError, ModelError, SettingError
 from smoothcert.maths import FloatArray
+from smoothcert.maths.boxed import Box
 from smoothcert.maths.geometry import p_norm
-from smoothcert.maths.projections import check_projectable, project, snap, to_boundary
+from smoothcert.maths.projections import check_projectable, project, snap, to_boundary, to_boundary_in_box
 from smoothcert.memory.memory import Memory
 from smoothcert.noise import Noise, nearest_on_grid
 from smoothcert.polling import in_blocks, rows_per_call
@@ -62,6 +63,8 @@ class Victim:
                 f"the input {index} is not the center of its certificate; give the inputs that were certified, in order"
             )
         self.levels = None if smoother.noise.grid is None else smoother.noise.levels
+        # Outside the box there is nothing to find: the classifier sees the nearest point of it.
+        self.walls = None if smoother.noise.box is None else _walls(smoother.noise.box, self.center)
         self.evaluations = self.tuning = self._blocks = self._slot = self._price = 0
         self._noise: Noise | None = None
 
@@ -84,7 +87,10 @@ class Victim:
 
     def stretched(self, directions: FloatArray) -> FloatArray:
         """Each direction rescaled to the region's boundary (as UniCR 2022, D.2, rescales attacks), and made legal."""
-        return self._legal(to_boundary(directions, self.scale, self.region.radius, self.region.norm))
+        radius, norm = self.region.radius, self.region.norm
+        if self.walls is None:
+            return self._legal(to_boundary(directions, self.scale, radius, norm))
+        return self._legal(to_boundary_in_box(directions, self.walls, self.scale, radius, norm))
 
     def gauge(self, offset: FloatArray) -> float:
         """How far the point that the classifier gets is from the center, in units of scale; exact."""
@@ -92,6 +98,7 @@ class Victim:
 
     def _legal(self, offsets: FloatArray) -> FloatArray:
         offsets = np.where(np.isfinite(offsets), offsets, 0.0)
+        offsets = offsets if self.walls is None else np.clip(offsets, *self.walls)
         if self.levels is not None:
             radius = self.region.radius * (1 - 1e-12)  # a difference of two grid points is rounded
             return snap(offsets, self.scale, radius, self.region.norm, self.levels)
@@ -267,7 +274,12 @@ def lead(shares: Tensor, label: int) -> float:
     return float(shares[label] - rivals.max())
 
 
+def _walls(box: Box, center: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """How far the box reaches below and above the center; nowhere on the wrong side of it."""
+    return np.minimum(box.low - center, 0.0), np.maximum(box.high - center, 0.0)
+
+
 def _detached(noise: Noise) -> Noise:
     if not (noise.scale.requires_grad or noise.loc.requires_grad):
         return noise
-    return Noise(noise.law, noise.scale.detach(), noise.loc.detach(), noise.grid)
+    return noise.shaped(noise.scale.detach(), noise.loc.detach())

@@ -60,6 +60,8 @@ def noise_is_told(settings: NoiseSettings) -> None:
 
 def noise_of(settings: NoiseSettings, dataset: Dataset, model: str | None = None) -> Noise | View:
     """Views by their name; or noise by sigma, or by scale, on the data set's grid unless another is named."""
+    from smoothcert.laws import law_named
+    from smoothcert.maths.boxed import Box
     from smoothcert.noise import Noise
     from smoothcert.views import REGISTRY
 
@@ -67,12 +69,13 @@ def noise_of(settings: NoiseSettings, dataset: Dataset, model: str | None = None
         return _views(settings, model)
     noise_is_told(settings)
     grid = {"auto": dataset.grid, "none": None}[settings.grid] if isinstance(settings.grid, str) else settings.grid
-    loc = _array(settings.loc, "loc")
-    if settings.sigma is None:
-        assert settings.scale is not None
-        return Noise(settings.law, _array(settings.scale, "scale"), loc, grid)
-    plain = Noise.isotropic(settings.law, settings.sigma, grid)
-    return Noise(plain.law, plain.scale, loc, grid)
+    law, loc = law_named(settings.law), _array(settings.loc, "loc")
+    gaining = dataset.box if law.boxed_radii else None
+    box = {"auto": gaining, "none": None}[settings.box] if settings.box in ("auto", "none") else Box.read(settings.box)
+    if settings.sigma is not None:
+        return Noise(law, Noise.isotropic(law, settings.sigma).scale, loc, grid, box)
+    assert settings.scale is not None
+    return Noise(law, _array(settings.scale, "scale"), loc, grid, box)
 
 
 def _views(settings: NoiseSettings, model: str | None) -> View:
@@ -80,7 +83,7 @@ def _views(settings: NoiseSettings, model: str | None) -> View:
     from smoothcert.views import view_named
 
     usual = NoiseSettings()
-    for name in ("sigma", "scale", "loc", "grid"):
+    for name in ("sigma", "scale", "loc", "grid", "box"):
         if getattr(settings, name) != getattr(usual, name):
             raise SettingError(
                 f"--noise {settings.law} names views, which have no {name}; leave it out: what they have is written after "

@@ -47,11 +47,16 @@ def command(
         bool, typer.Option("--estimate", help="Add UniCR's estimate: a search of seconds per point, no proof.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the estimate's draws.")] = 0,
+    box: Annotated[
+        str | None,
+        typer.Option(help="Inputs are clipped to LOW..HIGH before the noise: uniform noise then proves more in l1."),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Where to write curve.csv and curve.png.")] = Path(),
     json: Json = False,
 ) -> None:
     """Draw the certified radius against the label's probability, between what is proved and what nobody can exceed."""
     from smoothcert.laws import law_named
+    from smoothcert.maths.boxed import Box
     from smoothcert.report.tightness import Request, curves, draw, even_chances, table, to_csv
 
     if norm is not None and norms is not None:
@@ -66,6 +71,7 @@ def command(
         even_chances(POINTS if points is None else points) if p is None else tuple(sorted(set(numbers(p, "--p")))),
         sigma,
         scale,
+        None if box is None else Box.read(box),
     )
     if out.exists() and not out.is_dir():
         raise SettingError(f"--out {out} is a file; give a folder for curve.csv and curve.png")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,18 +17,19 @@ EXAMPLE = "smoothcert recertify runs/a --alpha 0.01 --out runs/a-0.01"
 JUDGED = ("alpha", "estimator", "radii", "threat")
 
 
-@takes(Settings, *(f"votes.{name}" for name in JUDGED), of_run=True)
+@takes(Settings, *(f"votes.{name}" for name in JUDGED), "noise.box", of_run=True)
 def command(
     given: Given,
     run: Run,
     out: Annotated[str, typer.Option(help="Where to keep the result: a new run directory, or an empty store.")],
 ) -> None:
-    """Certify again from the raw counts of a run: another alpha, another bound, another grid.
+    """Certify again from the raw counts of a run: another alpha, another bound, or inputs that are clipped to a box.
 
     Refuses what the stored votes cannot prove. Decide on alpha, radii and estimator before you look at results: chosen
     afterwards, alpha is no probability of error any more. --radii none asks for the whole radius. Votes on all views are
     exact: of them only the --threat can be another.
     """
+    from smoothcert.maths.boxed import Box
     from smoothcert.recertify import recertify
 
     votes = given.over(Settings).votes
@@ -38,9 +39,11 @@ def command(
         "radii": tuple(sorted(votes.radii)),
         "threat": votes.threat,
     }
-    changes = {name: value for name, value in asked.items() if given.says(f"votes.{name}")}
+    changes: dict[str, Any] = {name: value for name, value in asked.items() if given.says(f"votes.{name}")}
+    if given.says("noise.box"):
+        changes["box"] = Box.read(given.over(Settings).noise.box)
     if not changes:
-        raise SettingError("nothing to change; give --alpha, --estimator or --radii, or for views --threat")
+        raise SettingError("nothing to change; give --alpha, --estimator, --radii or --box, or for views --threat")
     number = recertify(run, out, changes)
     run, out = without_passwords(run), without_passwords(out)
     errors.print(f"{number} records judged again in {out}; compare with: smoothcert report {run} {out}")

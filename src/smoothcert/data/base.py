@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from smoothcert.errors import DataError
+from smoothcert.maths.boxed import Box
 
 FloatArray = npt.NDArray[np.float32]
 Progress = Callable[[int, int | None], None]
@@ -19,6 +20,8 @@ Progress = Callable[[int, int | None], None]
 
 PIXEL_GRID = 1 / 255
 """The distance of two neighbouring values of an 8-bit pixel."""
+PIXEL_BOX = Box(0.0, 1.0)
+"""What pixels lie in."""
 
 
 class Dataset(ABC):
@@ -36,6 +39,11 @@ class Dataset(ABC):
     classes: int | None
     grid: float | None
     class_names: tuple[str, ...] = ()
+
+    @property
+    def box(self) -> Box | None:
+        """What every coordinate of every input lies in: 0..1 for 8-bit images; None where nobody has said."""
+        return None if self.grid is None else PIXEL_BOX
 
     @abstractmethod
     def __len__(self) -> int:

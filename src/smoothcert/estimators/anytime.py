@@ -18,7 +18,7 @@ class UnionSequence(Stopping):
     name = "union"
 
     def judge(self, plan: Plan, target: Target, uniform: float = 1.0) -> Judge:
-        return Union(plan, target, self.tolerance)
+        return Union(plan, target, self.tolerance, self.share_for(target))
 
 
 @dataclass(frozen=True)
@@ -35,18 +35,18 @@ class Betting(Stopping):
             )
 
     def judge(self, plan: Plan, target: Target, uniform: float = 1.0) -> Judge:
-        return Wealth(plan, target, self.tolerance)
+        return Wealth(plan, target, self.tolerance, self.share_for(target))
 
 
 class Union(Watching):
     """The union bound at each look."""
 
-    def lower_at(self, wins: int, look: int) -> float:
-        return float(union_lower_bound(wins, self.plan.looks[look], self.plan.alpha))
+    def lower_at(self, wins: int, look: int, alpha: float) -> float:
+        return float(union_lower_bound(wins, self.plan.looks[look], alpha))
 
 
 class Wealth(Watching):
     """What no bet has refuted at each look."""
 
-    def lower_at(self, wins: int, look: int) -> float:
-        return float(betting_lower_bound(wins, self.plan.looks[look], self.plan.alpha))
+    def lower_at(self, wins: int, look: int, alpha: float) -> float:
+        return float(betting_lower_bound(wins, self.plan.looks[look], alpha))

@@ -14,12 +14,16 @@ from smoothcert.estimators.bounds import Bound
 from smoothcert.maths import IntArray
 from smoothcert.maths.intervals import lower_bound
 from smoothcert.plan import ALL_VOTES, Plan
-from smoothcert.registry import Plugin, written
+from smoothcert.registry import Plugin, setting, written
 from smoothcert.votes import Votes
 
 
 class Target(Protocol):
     """What a bound is turned into: a radius, and back."""
+
+    @property
+    def two_classes(self) -> bool:
+        """Does bounding the strongest rival too pay?"""
 
     def radius(self, lower: float, upper: float | None = None) -> float:
         """The plain radius that a bound proves."""
@@ -31,8 +35,16 @@ class Target(Protocol):
 class Judge(ABC):
     """Judges the votes on one input, all of whose looks so far are in ``votes``."""
 
-    def __init__(self, plan: Plan, target: Target, uniform: float = 1.0) -> None:
+    def __init__(self, plan: Plan, target: Target, uniform: float = 1.0, share: float = 1.0) -> None:
         self.plan, self.target, self.uniform = plan, target, uniform
+        # Of alpha: what the class's bound may spend, and its strongest rival's; one where the rival is not bounded.
+        self.share, self.own_alpha = share, share * plan.alpha
+        self.rival_alpha = plan.alpha - self.own_alpha
+
+    @property
+    def two_classes(self) -> bool:
+        """Is the strongest rival bounded too?"""
+        return self.share < 1.0
 
     @abstractmethod
     def bound(self, votes: Votes, label: int) -> Bound:
@@ -60,7 +72,7 @@ class Estimator(Plugin, ABC):
 
     @property
     def bounds_rivals(self) -> bool:
-        """Is the runner-up bounded too, so that the law needs a theorem for two classes?"""
+        """Is the runner-up bounded whatever the law, so that it needs a theorem for two classes?"""
         return False
 
     def check(self, plan: Plan) -> None:
@@ -79,6 +91,27 @@ class Estimator(Plugin, ABC):
     def stopped(self, plan: Plan, trials: int) -> str:
         """Why the votes ended after so many. Unless they are all, the radius is less than more votes could prove."""
         return ALL_VOTES if trials == plan.trials else self.rule(plan)
+
+
+@dataclass(frozen=True)
+class WithRivals(Estimator):
+    """Bounds the strongest rival of the class too, where that pays: each bound spends its share of alpha."""
+
+    rivals: str = setting(
+        "auto",
+        "rest: bound the class alone; runner_up: its strongest rival too; auto: where the law has an exact theorem for two",
+        choices=("auto", "rest", "runner_up"),
+    )
+    share: float = setting(0.9, "of alpha for the class where its rival is bounded too", above=0, below=1)
+
+    @property
+    def bounds_rivals(self) -> bool:
+        return self.rivals == "runner_up"
+
+    def share_for(self, target: Target) -> float:
+        """What the class's bound may spend of alpha; all of it where its rival is not bounded."""
+        both = self.bounds_rivals or (self.rivals == "auto" and target.two_classes)
+        return self.share if both else 1.0
 
 
 def radii_decided(plan: Plan) -> str:

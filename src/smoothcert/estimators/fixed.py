@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from smoothcert.errors import SettingError
-from smoothcert.estimators.base import Estimator, Judge, Target
+from smoothcert.estimators.base import Judge, Target, WithRivals
 from smoothcert.estimators.bounds import Bound
 from smoothcert.maths.betting import randomized_lower_bound
 from smoothcert.maths.intervals import lower_bound
 from smoothcert.maths.two_class import two_class_bounds
 from smoothcert.plan import Plan
-from smoothcert.registry import setting
 from smoothcert.votes import Votes
-
-
-@dataclass(frozen=True)
-class WithRivals(Estimator):
-    """May bound the strongest rival of the class too."""
-
-    rivals: str = setting(
-        "rest",
-        "rest: bound the class alone; runner_up: its strongest rival too, half of alpha each",
-        choices=("rest", "runner_up"),
-    )
-
-    @property
-    def bounds_rivals(self) -> bool:
-        return self.rivals == "runner_up"
 
 
 @dataclass(frozen=True)
@@ -38,11 +22,11 @@ class Fixed(WithRivals):
     anytime = False
 
     def judge(self, plan: Plan, target: Target, uniform: float = 1.0) -> Judge:
-        return (TwoClasses if self.bounds_rivals else AllVotes)(plan, target)
+        return AllVotes(plan, target, share=self.share_for(target))
 
 
 @dataclass(frozen=True)
-class Randomized(Estimator):
+class Randomized(WithRivals):
     """All the votes, then Clopper–Pearson without its slack, by one random number (Stevens 1950)."""
 
     name = "randomized"
@@ -50,18 +34,21 @@ class Randomized(Estimator):
     randomized = True
 
     def judge(self, plan: Plan, target: Target, uniform: float = 1.0) -> Judge:
-        return Stevens(plan, target, uniform)
+        return Stevens(plan, target, uniform, self.share_for(target))
 
 
 class AllVotes(Judge):
-    """Clopper–Pearson at the end."""
+    """Clopper–Pearson at the end: the class from below and, if asked, its strongest rival from above."""
 
     def stops(self, votes: Votes, label: int) -> bool:
         return False
 
     def bound(self, votes: Votes, label: int) -> Bound:
         trials, alpha = self.all_votes(votes), self.plan.alpha
-        return Bound(float(lower_bound(votes.counts[0, -1, label], trials, alpha)), alpha, trials)
+        if not self.two_classes:
+            return Bound(float(lower_bound(votes.counts[0, -1, label], trials, alpha)), alpha, trials)
+        lower, upper = two_class_bounds(votes.counts[:, -1], [label], votes.invalid[:, -1], alpha, self.share)
+        return Bound(float(lower[0]), alpha, trials, float(upper[0]))
 
     def all_votes(self, votes: Votes) -> int:
         """The number of votes, which must be all that were planned."""
@@ -74,20 +61,14 @@ class AllVotes(Judge):
         return trials
 
 
-class TwoClasses(AllVotes):
-    """The class from below, its strongest rival from above."""
-
-    def bound(self, votes: Votes, label: int) -> Bound:
-        trials, alpha = self.all_votes(votes), self.plan.alpha
-        lower, upper = two_class_bounds(votes.counts[:, -1], [label], votes.invalid[:, -1], alpha)
-        return Bound(float(lower[0]), alpha, trials, float(upper[0]))
-
-
 class Stevens(AllVotes):
-    """Exact, by one random number."""
+    """Exact for the class, by one random number; its rival by Clopper–Pearson."""
 
     def bound(self, votes: Votes, label: int) -> Bound:
-        trials, alpha = self.all_votes(votes), self.plan.alpha
+        plain = super().bound(votes, label)
         # At the very edge the exact bound is 1; nothing certifies an infinite radius, so Clopper–Pearson's is kept there.
-        lower = float(randomized_lower_bound(votes.counts[0, -1, label], trials, alpha, self.uniform))
-        return Bound(lower, alpha, trials) if lower < 1.0 else super().bound(votes, label)
+        wins = votes.counts[0, -1, label]
+        lower = float(randomized_lower_bound(wins, plain.trials, self.own_alpha, self.uniform))
+        if not lower < 1.0:
+            return plain
+        return replace(plain, lower=lower, upper=None if plain.upper is None else min(plain.upper, 1.0 - lower))

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 import numpy as np
 
 from smoothcert.errors import SettingError
-from smoothcert.estimators.base import Estimator, Judge, Target, radii_decided
+from smoothcert.estimators.base import Judge, Target, WithRivals, radii_decided, rivals_at_looks
 from smoothcert.estimators.boundary_cache import BoundaryCache
 from smoothcert.estimators.bounds import Bound
 from smoothcert.files import cache_folder
 from smoothcert.maths.boundaries import Boundary, decide
+from smoothcert.maths.sequential import late_spending, running_upper
 from smoothcert.plan import Plan
 from smoothcert.votes import Votes
 
 
 @dataclass(frozen=True)
-class GroupSequential(Estimator):
+class GroupSequential(WithRivals):
     """The exact group-sequential test of "is the radius at least r", for each r of the plan and for zero."""
 
     name = "group_sequential"
@@ -32,7 +33,7 @@ class GroupSequential(Estimator):
         return radii_decided(plan)
 
     def judge(self, plan: Plan, target: Target, uniform: float = 1.0) -> Judge:
-        return Nested(plan, target)
+        return Nested(plan, target, share=self.share_for(target))
 
 
 class Nested(Judge):
@@ -42,7 +43,7 @@ class Nested(Judge):
     def tests(self) -> tuple[Boundary, ...]:
         """The tests; radii that no probability proves are never claimed."""
         wanted = [self.target.probability(radius) for radius in self.plan.radii]
-        return boundaries().grid([0.5, *(p for p in wanted if p < 1.0)], self.plan.looks, self.plan.alpha)
+        return boundaries().grid([0.5, *(p for p in wanted if p < 1.0)], self.plan.looks, self.own_alpha)
 
     def stops(self, votes: Votes, label: int) -> bool:
         wins, cast = votes.counts[:, :, label], int(votes.trials[0, -1])
@@ -54,7 +55,13 @@ class Nested(Judge):
         claimed = int(decide(votes.counts[:, :, label], self.tests).claimed[0])
         # Claiming p > 1/2 proves the label at radius zero: the smallest number above one half says so.
         lower = 0.0 if claimed < 0 else max(self.tests[claimed].p0, float(np.nextafter(0.5, 1.0)))
-        return Bound(lower, self.plan.alpha, int(votes.trials[0, -1]))
+        bound = Bound(lower, self.plan.alpha, int(votes.trials[0, -1]))
+        return bound if not self.two_classes else replace(bound, upper=min(self._rival(votes, label), 1.0 - lower))
+
+    def _rival(self, votes: Votes, label: int) -> float:
+        """What no rival exceeds, at all looks so far together except with probability ``rival_alpha``."""
+        spending = late_spending(self.plan.looks, self.rival_alpha)
+        return float(running_upper(rivals_at_looks(votes, label)[None], self.plan.looks, spending)[0, -1])
 
 
 @cache

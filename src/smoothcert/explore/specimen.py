@@ -46,7 +46,7 @@ class Specimen:
         self.record, self.smoother, self.x, self.worst = record, smoother, x, worst
         self.shape = tuple(x.shape)
         scale, loc = (value_of(parameter, store) for parameter in (record.scale, record.loc))
-        self.noise = Noise(law_named(record.law), scale, loc, smoother.noise.grid)
+        self.noise = smoother.noise.shaped(scale, loc, law_named(record.law))
         self.center = smoother.noise.center_of(x)
         found = region_of(record, self.center, store)
         self.region = found if isinstance(found, Region) else None

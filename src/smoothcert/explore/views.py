@@ -87,6 +87,7 @@ def input_view(specimen: Specimen) -> dict[str, Any]:
         "law": record.law,
         "radius": round_down(record.radius, digits),
         "proxy": round_down(record.proxy_radius, digits),
+        "boxed": None if record.boxed_proxy_radius is None else round_down(record.boxed_proxy_radius, digits),
         "gauge": None if region is None else region.radius,
         "lower": record.lower,
         "lower_words": round_down(record.lower, 5),

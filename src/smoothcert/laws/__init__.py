@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smoothcert.laws.base import Draws, Law, RadiusRule
+from smoothcert.laws.base import BoxedRule, Draws, Law, RadiusRule
 from smoothcert.laws.cauchy import Cauchy
 from smoothcert.laws.draws import NumpyDraws
 from smoothcert.laws.exponential_mixture import ExponentialMixture
@@ -15,7 +15,7 @@ from smoothcert.laws.pareto import Pareto
 from smoothcert.laws.uniform import Uniform
 from smoothcert.registry import Registry
 
-__all__ = ["LAWS", "REGISTRY", "Draws", "Law", "NumpyDraws", "RadiusRule", "law_named"]
+__all__ = ["LAWS", "REGISTRY", "BoxedRule", "Draws", "Law", "NumpyDraws", "RadiusRule", "law_named"]
 
 LAWS: dict[str, type[Law]] = {
     "gaussian": Gaussian,

@@ -11,7 +11,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from smoothcert.errors import SettingError
-from smoothcert.maths import Array
+from smoothcert.maths import Array, FloatArray
 from smoothcert.maths.quadrature import HalfLine
 from smoothcert.registry import Plugin
 
@@ -72,6 +72,17 @@ class RadiusRule:
         return by_lower, by_upper
 
 
+@dataclass(frozen=True)
+class BoxedRule:
+    """A theorem about inputs in a box: as a RadiusRule, but for ``caps``, (dim,), in place of the dimension.
+
+    No perturbation is larger than its cap in any coordinate, in units of scale. Never below the rule without a box.
+    """
+
+    theorem: str
+    radius: Callable[[Array, Array, FloatArray], Array]
+
+
 class Law(Plugin, ABC):
     """Unit noise: centred, symmetric, scale one. Coordinates are independent unless ``independent`` is False.
 
@@ -123,6 +134,11 @@ class Law(Plugin, ABC):
         if not self.log_concave:
             return {}
         return {1.0: RadiusRule("log-concave l1, F⁻¹(p)", self.half_gap, tight=(0.0, 1.0))}
+
+    @property
+    def boxed_radii(self) -> Mapping[float, BoxedRule]:
+        """norm -> a rule that proves more where inputs lie in a box; most laws have none."""
+        return {}
 
     def half_gap(self, lower: Array, upper: Array, dim: int) -> Array:
         """½(F⁻¹(p_A) − F⁻¹(p_B)): the l1 radius of any i.i.d. symmetric log-concave law, F its distribution function.

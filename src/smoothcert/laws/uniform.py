@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from smoothcert.laws.base import Draws, Law, RadiusRule
+from smoothcert.laws.base import BoxedRule, Draws, Law, RadiusRule
 from smoothcert.maths import Array
+from smoothcert.maths.boxed import boxed_radius
 
 
 def _l1(lower: Array, upper: Array, dim: int) -> Array:
@@ -33,6 +34,8 @@ class Uniform(Law):
         1.0: RadiusRule("uniform l1 (Lee et al. 2019; Yang et al. 2020)", _l1, tight=(0.0, 1.0)),
         math.inf: RadiusRule("uniform l∞ (Yang et al. 2020)", _linf, tight=(math.inf, math.inf)),
     }
+
+    boxed_radii = {1.0: BoxedRule("uniform l1 in a box (Voráček and Hein 2023)", boxed_radius)}  # noqa: RUF012
 
     def sample(self, shape: tuple[int, ...], draws: Draws) -> Array:
         return draws.symmetric(shape)

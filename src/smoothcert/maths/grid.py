@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from smoothcert.errors import InputError
 from smoothcert.maths import FloatArray
+from smoothcert.maths.boxed import Box
 
 LARGEST_STEP = 2.0**23  # whole numbers up to twice this add up exactly in float32
 _OFF_GRID = 1e-3  # in steps of the grid; float32 pixels k/255 are within 2e-5
 _REALS = "reals, float arithmetic"
+_CLIPPED = ", clipped to "
 
 
 def whole_steps(x: ArrayLike, levels: int) -> FloatArray:
@@ -41,13 +45,28 @@ def whole_steps(x: ArrayLike, levels: int) -> FloatArray:
     return np.asarray(steps)
 
 
-def domain_of(levels: int | None) -> str:
+def domain_of(levels: int | None, box: Box | None = None) -> str:
     """Where perturbations live, in words that go into every record; levels are the steps in one unit, None off the grid.
 
-    >>> domain_of(255)
-    'grid 1/255'
+    >>> domain_of(255), domain_of(255, Box(0, 1))
+    ('grid 1/255', 'grid 1/255, clipped to 0..1')
     """
-    return _REALS if levels is None else f"grid 1/{levels}"
+    return with_box(_REALS if levels is None else f"grid 1/{levels}", box)
+
+
+def with_box(domain: str, box: Box | None) -> str:
+    """The same domain, with inputs clipped to this box before the noise."""
+    return domain.partition(_CLIPPED)[0] + ("" if box is None else f"{_CLIPPED}{box}")
+
+
+def box_of(domain: str) -> Box | None:
+    """The box that inputs are clipped to before the noise; None if they are not.
+
+    >>> box_of("grid 1/255, clipped to 0..1"), box_of("grid 1/255")
+    (Box(low=0.0, high=1.0), None)
+    """
+    _, clipped, text = domain.partition(_CLIPPED)
+    return Box.read(text) if clipped else None
 
 
 def certified_point(x: ArrayLike, domain: str) -> FloatArray:
@@ -56,7 +75,8 @@ def certified_point(x: ArrayLike, domain: str) -> FloatArray:
     >>> certified_point(np.float32(0.1), "grid 1/10"), certified_point(0.1, domain_of(None))
     (array(0.1), array(0.1))
     """
-    head, _, levels = domain.partition("1/")
-    if head == "grid ":
-        return np.asarray(whole_steps(x, int(levels)) / int(levels))
+    found = re.match(r"grid 1/(\d+)", domain)
+    if found is not None:
+        levels = int(found[1])
+        return np.asarray(whole_steps(x, levels) / levels)
     return np.asarray(x, dtype=np.float32).astype(float)

@@ -147,6 +147,30 @@ def to_boundary(points: ArrayLike, scale: ArrayLike, radius: float, norm: float)
     return np.asarray(given * np.where(there, radius / np.where(there, gauge, 1.0), 0.0)[:, None])
 
 
+def to_boundary_in_box(
+    points: ArrayLike, walls: tuple[ArrayLike, ArrayLike], scale: ArrayLike, radius: float, norm: float
+) -> FloatArray:
+    """Each row stretched and cut off at the walls, below and above zero, until it reaches the surface, or a corner before that.
+
+    What a wall stops in one coordinate goes on in the others: entries of very different sizes are filled one by one.
+
+    >>> to_boundary_in_box([[1.0, 0.01]], (-1.0, 1.0), 1.0, 1.5, 1).round(6).tolist()
+    [[1.0, 0.5]]
+    """
+    given = to_boundary(points, scale, radius, norm)
+    axes = np.asarray(scale, dtype=float)
+
+    def cut(factor: FloatArray) -> FloatArray:
+        return np.asarray(np.clip(given * factor[:, None], *walls))
+
+    few, many = np.zeros(len(given)), np.full(len(given), math.log(1e15))  # logarithms of the factor
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (few + many)
+        far = p_norm(cut(np.exp(middle)) / axes, norm) > radius
+        few, many = np.where(far, few, middle), np.where(far, middle, many)
+    return cut(np.exp(few))
+
+
 def climb(slopes: ArrayLike, norm: float, share: float = 0.0) -> FloatArray:
     """The step of l_p norm one for projected gradient in a plain l_p ball, from the slopes of each row.
 

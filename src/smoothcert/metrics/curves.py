@@ -47,6 +47,14 @@ def average_certified_proxy_radius(records: Sequence[Record]) -> float:
     return exact_mean([record.proxy_radius if counts(record) else 0.0 for record in records])
 
 
+def average_certified_boxed_proxy_radius(records: Sequence[Record]) -> float:
+    """The same mean of the proxy radius of what lies in the input box; NaN unless it is known of all records."""
+    known = [record.boxed_proxy_radius for record in records]
+    if not known or None in known:
+        return math.nan
+    return exact_mean([value or 0.0 if counts(r) else 0.0 for r, value in zip(records, known, strict=True)])
+
+
 def echoes(record: Record) -> bool:
     """Is the label what its noise says of most inputs? Then the certificate is true and says nothing of its own."""
     return record.echo is not None and record.echo >= ECHOING
@@ -54,7 +62,13 @@ def echoes(record: Record) -> bool:
 
 def without_echoes(records: Iterable[Record]) -> list[Record]:
     """The records with radius zero where the certificate echoes."""
-    return [replace(one, radius=0.0, proxy_radius=0.0) if echoes(one) else one for one in records]
+    return [_emptied(one) if echoes(one) else one for one in records]
+
+
+def _emptied(record: Record) -> Record:
+    return replace(
+        record, radius=0.0, proxy_radius=0.0, boxed_proxy_radius=None if record.boxed_proxy_radius is None else 0.0
+    )
 
 
 def echoing(records: Sequence[Record]) -> int | None:

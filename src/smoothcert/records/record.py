@@ -14,12 +14,13 @@ from smoothcert.certificates import Ballot, Certificate, Soundness
 from smoothcert.errors import StoreError
 from smoothcert.estimators.bounds import bound_of
 from smoothcert.maths import FloatArray
+from smoothcert.maths.boxed import Box
 from smoothcert.maths.geometry import round_down
 from smoothcert.regions import Region
 from smoothcert.threats import THREATS, ReplacedRegion, Threat
 from smoothcert.votes import Votes
 
-VERSION = 2
+VERSION = 3
 Parameter = float | str  # a number, or the address of an array in the store
 
 
@@ -52,6 +53,7 @@ class Record:
     stopped: str  # why the votes ended: all were cast, radii were decided, or the radius was known within a tolerance
     uniform: float = 1.0  # the random number of randomized Clopper–Pearson, 1 for every other estimator
     echo: float | None = None  # how often other inputs get the label under this noise; None if it was not measured
+    boxed_proxy_radius: float | None = None  # of the volume in the input box; None where no box or no center is known
     threat: str | None = None  # what was certified against, if not a norm: its radius is a size
     version: int = VERSION
 
@@ -96,7 +98,7 @@ class Record:
             newer = row["version"] > VERSION
             raise StoreError(
                 f"a record has version {row['version']}, and this smoothcert reads version {VERSION} alone"
-                + ("" if newer else ": older ones do not say why their votes stopped or whether they echo")
+                + ("" if newer else ": older ones do not say how much of their volume lies in the input box")
                 + (": install a newer one" if newer else "; certify anew into another directory")
             )
         found = cls(
@@ -148,10 +150,11 @@ def record_of(
     stopped: str,
     uniform: float = 1.0,
     echo: float | None = None,
+    box: Box | None = None,
 ) -> Record:
-    """The record of one certificate and the votes behind it."""
+    """The record of one certificate and the votes behind it; box: what inputs lie in, around the region's center."""
     return Record(
-        **_said(certificate),
+        **_said(certificate, box),
         index=index,
         truth=truth,
         norm=0.0 if isinstance(norm, Threat) else norm,
@@ -174,20 +177,24 @@ def record_of(
     )
 
 
-def settled(record: Record, certificate: Certificate) -> Record:
-    """The record of the same votes once a memory has settled what they certify."""
+def settled(record: Record, certificate: Certificate, box: Box | None) -> Record:
+    """The record of the same votes once a memory has settled what they certify; box: what inputs lie in."""
     # What a memory answers instead is no answer under this noise.
     echo = record.echo if certificate.label == record.leader else None
-    return dataclasses.replace(record, **_said(certificate), echo=echo)
+    return dataclasses.replace(record, **_said(certificate, box), echo=echo)
 
 
-def _said(certificate: Certificate) -> dict[str, Any]:
+def _said(certificate: Certificate, box: Box | None) -> dict[str, Any]:
     """What a certificate says, as a record's fields."""
     region = certificate.region
+    boxed = None if box is None else 0.0 if region is None else None
+    if box is not None and isinstance(region, Region):
+        boxed = region.boxed_proxy_radius(box)
     return {
         "label": certificate.label,
         "radius": certificate.radius,
         "proxy_radius": certificate.proxy_radius,
+        "boxed_proxy_radius": boxed,
         "log_volume": region.log_volume if isinstance(region, Region) and region.radius > 0 else None,
         "region_radius": region.radius if isinstance(region, Region) else certificate.radius,
         "soundness": certificate.soundness,

@@ -147,6 +147,7 @@ def line_of(
         "label": [record.label for record in records],
         "radius": [_down(record.radius, digits) for record in records],
         "proxy": [_down(record.proxy_radius, digits) for record in records],
+        "boxed": [_down(record.boxed_proxy_radius, digits) for record in records],
         "lower": [None if line.soundness is Soundness.IMPORTED else _down(record.lower, 5) for record in records],
         "sigma": [_down(distributions.sigma_factor(record), 4) for record in records],
         "gap": [_down(distributions.gap(record), digits) for record in records],

@@ -37,6 +37,7 @@ def summary(line: Line, radii: Sequence[float]) -> dict[str, Any]:
         "certified_accuracy": curves.certified_accuracy(records, radii).tolist(),
         "average_certified_radius": curves.average_certified_radius(records),
         "average_certified_proxy_radius": curves.average_certified_proxy_radius(records),
+        "average_certified_boxed_proxy_radius": curves.average_certified_boxed_proxy_radius(records),
         "echoing": echoing,  # None where no echo was measured, and the means without them are not numbers
         "average_certified_radius_without_echoes": curves.average_certified_radius(quiet),
         "average_certified_proxy_radius_without_echoes": curves.average_certified_proxy_radius(quiet),
@@ -86,6 +87,12 @@ def main_sheet(lines: Sequence[Line], radii: Sequence[float]) -> Sheet:
         "average certified proxy radius",
         [p if row["norm"] != "0.0" else "–" for p, row in zip(proxies, rows, strict=True)],
     )
+    boxed = [row["average_certified_boxed_proxy_radius"] for row in rows]
+    if not all(map(math.isnan, boxed)):
+        add(
+            "the same, of the volume in the input box",
+            ["–" if math.isnan(mean) else round_down(mean) for mean in boxed],
+        )
     if any(row["echoing"] is not None for row in rows):
         add("certificates with echo ≥ 1/2", [_count_of(row["echoing"], row["certificates"]) for row in rows])
         for name in ("average certified radius without echoes", "average certified proxy radius without echoes"):

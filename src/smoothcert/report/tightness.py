@@ -28,6 +28,7 @@ from smoothcert.laws.gaussian import Gaussian
 from smoothcert.laws.laplace import Laplace
 from smoothcert.laws.pareto import Pareto
 from smoothcert.maths import FloatArray
+from smoothcert.maths.boxed import Box
 from smoothcert.maths.geometry import round_down, shrinkage
 from smoothcert.maths.published import pixeldp_gaussian, pixeldp_laplace, renyi_gaussian, yang_pareto
 from smoothcert.radius.bracket import Bracket, Engines, certified_radius, check_request
@@ -56,6 +57,7 @@ class Request:
     chances: tuple[float, ...]
     sigma: float | None = None
     scale: float | None = None
+    box: Box | None = None
 
     def __post_init__(self) -> None:
         for law in self.laws:
@@ -162,7 +164,8 @@ def _curve(request: Request, law: Law, norm: float, estimate: bool, seed: int, a
     size, chances = request.size(law), np.array(request.chances)
     brackets = []
     for p in request.chances:
-        brackets.append(certified_radius(law, norm, p, request.dim, scale=size, estimate=estimate, seed=seed))
+        found = certified_radius(law, norm, p, request.dim, scale=size, estimate=estimate, seed=seed, box=request.box)
+        brackets.append(found)
         advance()
     published = published_radii(law, norm, request.dim, chances)
     return Curve(

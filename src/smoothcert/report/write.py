@@ -43,6 +43,7 @@ def _inputs_csv(runs: Sequence[Run]) -> bytes:
         "label",
         "radius",
         "proxy_radius",
+        "boxed_proxy_radius",
         "region_radius",
         "norm",
         "lower",

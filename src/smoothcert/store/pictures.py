@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +19,18 @@ class Picture:
     pixels: NDArray[np.uint8]
     low: float
     high: float
+
+
+def grid_point_of(picture: Picture, shape: Sequence[int]) -> NDArray[np.float64] | None:
+    """The input that a picture shows, if it was on the grid of 1/255 and is kept whole: exact; None if it was shrunk.
+
+    >>> grid_point_of(picture_of([[[0.2, 1.0]]]), (1, 1, 2))
+    array([[[0.2, 1. ]]])
+    """
+    pixels = picture.pixels if picture.pixels.ndim == 2 else np.moveaxis(picture.pixels, -1, 0)
+    if pixels.size != math.prod(shape) or (picture.low, picture.high) != (0.0, 1.0):
+        return None
+    return np.asarray(pixels.reshape(tuple(shape)) / 255)
 
 
 def picture_of(values: ArrayLike) -> Picture | None:

@@ -14,6 +14,7 @@ from smoothcert.asks import Noisy, Plain
 from smoothcert.echo import BOUND, HELP, NUMBER, VOTES, beside, mixed
 from smoothcert.errors import SettingError
 from smoothcert.estimators import Plan, estimator_named
+from smoothcert.estimators.base import WithRivals
 from smoothcert.estimators.fixed import Fixed
 from smoothcert.execution.counts import Count, Mixed
 from smoothcert.laws import LAWS, Law, law_named
@@ -75,7 +76,7 @@ class HillClimb(Tuner):
             echoes = tuning_echoes(smoother, now, tables) if self.echo < 1 else [0.0] * len(now)
             for at, table, echo in zip(tuple(climbing), tables, echoes, strict=True):
                 each = asked[at]
-                target = RadiusTarget(each.noise.law, smoother.norm, each.x.numel(), float(each.noise.scale.min()))
+                target = each.target(smoother.norm)
                 try:
                     reached = height(table, smoother.plan, target, labels[at])
                     asked[at] = replace(each, noise=climbs[at].send((reached, echo)))
@@ -116,7 +117,7 @@ class HillClimb(Tuner):
             return None  # a bounded runner-up needs a theorem
         if law is not start.law and start.law.std and law.std:
             factor *= start.law.std / law.std
-        return Noise(law, start.scale * factor, start.loc, start.grid)
+        return start.shaped(start.scale * factor, law=law)
 
     def _law(self, law: Law, steps: int) -> Law | None:
         """The law with its parameter moved by so many steps, if it has one and may take the value."""
@@ -144,7 +145,7 @@ class Separate(Noise):
             return torch.stack([value.expand(shape) for value in full])
 
         scale, loc = stacked([row.scale for row in rows]), stacked([row.loc for row in rows])
-        super().__init__(rows[0].law, scale, loc, rows[0].grid)
+        super().__init__(rows[0].law, scale, loc, rows[0].grid, rows[0].box)
         object.__setattr__(self, "rows", tuple(rows))
 
     def row(self, position: int, shape: tuple[int, ...], batch: int) -> Noise:
@@ -160,6 +161,11 @@ class _Asked:
     index: int
     x: Tensor
     noise: Noise
+
+    def target(self, norm: float) -> RadiusTarget:
+        """The radius under this noise."""
+        scale = self.noise.scale.detach().cpu().numpy()
+        return RadiusTarget.of(self.noise.law, norm, self.x.numel(), scale, self.noise.box)
 
 
 def shape_of(law: Law) -> tuple[str, float] | None:
@@ -215,9 +221,10 @@ def height(votes: Votes, plan: Plan, target: RadiusTarget, label: int | None) ->
     leader = int(votes.leaders()[0])
     counts = votes.counts[:, -1:] * plan.trials // (int(votes.trials[0, -1]) + 1)
     split = Votes(counts, plan.trials - counts.sum(axis=-1))  # what division leaves over counts against the label
-    both = estimator_named(plan.estimator).bounds_rivals
-    whole = replace(plan, estimator=str(Fixed("runner_up" if both else "rest")), radii=())
-    bound = Fixed("runner_up" if both else "rest").judge(whole, target).bound(split, leader)
+    named = estimator_named(plan.estimator)
+    same = Fixed(named.rivals, named.share) if isinstance(named, WithRivals) else Fixed("rest")
+    whole = replace(plan, estimator=str(same), radii=())
+    bound = same.judge(whole, target).bound(split, leader)
     decided = bound.lower > bound.rival and label in (None, leader)
     radius = target.radius(bound.lower, bound.upper) if decided else 0.0
     return radius if radius > 0 else -target.scale

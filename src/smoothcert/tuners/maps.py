@@ -30,4 +30,4 @@ class Maps:
         ([0.5, 1.5], [0.0, 0.5])
         """
         factors, shifts = (torch.as_tensor(value, dtype=torch.float64) for value in (self.factors, self.shifts))
-        return Noise(noise.law, noise.scale * factors, noise.loc + noise.scale * shifts, noise.grid)
+        return noise.shaped(noise.scale * factors, noise.loc + noise.scale * shifts)

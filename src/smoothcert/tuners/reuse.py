@@ -75,7 +75,7 @@ class Reuse(Tuner):
                     "tune them there first, or ask for inputs that it holds (--indices)"
                 )
             rows = [
-                Noise(law_named(record.law), value_of(record.scale, store), value_of(record.loc, store), start.grid)
+                start.shaped(value_of(record.scale, store), value_of(record.loc, store), law_named(record.law))
                 for record in (found[index] for index in indices)
             ]
         if not rows:

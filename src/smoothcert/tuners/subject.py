@@ -135,5 +135,5 @@ def tuned(
     with smoother.pollster.pool() as pool:
         for subject, scale in zip(subjects, pool.map(tune, subjects), strict=True):
             # Rounded to float32: half the bytes in the store.
-            rows.append(Noise(start.law, scale.detach().cpu().float(), subject.start.loc, start.grid))
+            rows.append(subject.start.shaped(scale.detach().cpu().float()))
     return Separate(rows, len(event))

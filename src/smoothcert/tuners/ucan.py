@@ -79,9 +79,7 @@ class PerInput(Tuner):
         generator, x = self.network.to(smoother.device), x.to(smoother.device)
         if x.requires_grad:  # an attack climbs through the choice; what counts is chosen without
             factors, shifts = (each.double() for each in generator(x, start.scale.to(x.device, torch.float32)))
-            return Noise(
-                start.law, start.scale * factors, start.loc + start.scale * shifts.expand_as(factors), start.grid
-            )
+            return start.shaped(start.scale * factors, start.loc + start.scale * shifts.expand_as(factors))
         return maps_of(generator, x, start).on(start)
 
 

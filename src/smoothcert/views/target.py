@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,6 +21,8 @@ class ViewTarget:
     view: View
     threat: Threat | float
     shape: tuple[int, ...]
+
+    two_classes: ClassVar[bool] = False  # a rival is bounded if it is asked for
 
     def reach(self, lower: float, rival: float) -> int:
         """How many of all views may change; −1 if the class is not known to lead."""

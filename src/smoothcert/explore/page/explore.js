@@ -58,6 +58,7 @@ function explore(data, place) {
       certified && ["label", `${one.soundness}: ${one.meaning}`],
       certified && ["inner radius", `${one.radius} (${one.norm}): of the largest plain ball in the region`],
       certified && ["proxy radius", `${one.proxy}: of the ball of the region's volume`],
+      certified && one.boxed != null && ["in the input box", `${one.boxed}: the same of the part that an input can lie in`],
       ["noise", `${one.law}, scale θ ${one.scale[0] === one.scale[2] ? one.scale[0].toPrecision(4) : `from ${one.scale[0].toPrecision(4)} to ${one.scale[2].toPrecision(4)}`}`],
       certified && ["theorem", one.rule || "–"],
       ["points", one.grid ? `on the grid of 1/${one.grid}` : "real numbers, in float32"],

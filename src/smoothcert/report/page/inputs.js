@@ -59,6 +59,7 @@
   const MEASURES = [
     ["radius", "radius", radius, "certified: of the largest plain ball in the region, rounded down"],
     ["proxy", "proxy radius", radius, "of the ball of the region's volume, rounded down"],
+    ["boxed", "proxy radius in the input box", radius, "of the part that an input can lie in: an estimate, to compare volumes by"],
     ["lower", "p_A ≥", 5, "lower bound of the label's probability, rounded down"],
     ["sigma", "σ-factor", 4, "smallest scale of the noise"],
     ["gap", "gap", radius, "radius in units of the noise"],
