@@ -31,7 +31,11 @@ class Engine(Checked):
     )
     device: str = setting("cpu", "Where the network is computed: cpu or cuda.", changes="rounding")
     workers: int | None = setting(
-        None, "Blocks in flight at once; changes no number. Else one per thread.", least=1, changes="nothing"
+        None,
+        "Blocks in flight at once on this machine; changes no number. Else one per thread.",
+        least=1,
+        changes="nothing",
+        flag=None,
     )
     shared_noise: bool = setting(
         False,
@@ -47,9 +51,9 @@ class Engine(Checked):
     )
     executor: str = setting(
         "threads",
-        "Where votes are cast, with parameters; changes no number.",
+        "Where votes are cast: threads (of this process), or ray:actors=8,gpus=1 (a cluster); changes no number.",
         changes="nothing",
-        flag=None,
+        flag="--engine",
         metavar="NAME[:KEY=VALUE,…]",
     )
     rows: int = setting(64, "Inputs taken in at once; changes no number.", least=1, changes="nothing", flag=None)

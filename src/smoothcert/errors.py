@@ -10,6 +10,7 @@ SmoothcertError
 ├── DataError        the data set: missing, checksum, layout, labels
 ├── RunError         the run directory: another configuration, nothing to read
 │   └── StoreError   the file of results: full disk, not a store, a newer version
+├── ClusterError     the cluster: nothing there, no room, workers that compute other numbers
 └── MissingExtra     an optional library that is not installed
 
 Each message says what is wrong, what was got, what is allowed and what to do.
@@ -66,6 +67,10 @@ class RunError(SmoothcertError):
 
 class StoreError(RunError):
     """The file of results cannot be read or written."""
+
+
+class ClusterError(SmoothcertError):
+    """The cluster cannot be used as it is."""
 
 
 class MissingExtra(SmoothcertError, ImportError):

@@ -367,8 +367,10 @@ def _of_library(value: Any) -> bool:
 @cache
 def _library_module(name: str) -> bool:
     top = name.partition(".")[0]
+    if top == "__main__":  # whoever was started: what it defines is the user's, also where a library started it
+        return False
     if top in sys.stdlib_module_names or top in ("smoothcert", builtins.__name__):
-        return name != "__main__"
+        return True
     file = getattr(sys.modules.get(name), "__file__", None)
     return file is not None and any(PurePath(file).is_relative_to(place) for place in LIBRARIES)
 

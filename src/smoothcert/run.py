@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import platform
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,12 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-import numpy as np
-import scipy
 import torch
 from torch import Tensor
 
-import smoothcert
 from smoothcert.certificates import Certificate
 from smoothcert.data.base import Dataset
 from smoothcert.data.guests import as_dataset
@@ -31,8 +27,9 @@ from smoothcert.memory.memory import Memory
 from smoothcert.memory.of_run import check_kept, is_missing, keeper_at, same_place
 from smoothcert.plan import ALL_VIEWS
 from smoothcert.polling import make_fixed
+from smoothcert.progress import progress_of
 from smoothcert.records.record import Parameter, Record, record_of
-from smoothcert.smoother import Batch, Poll, Smoother
+from smoothcert.smoother import Batch, Poll, Smoother, machine_facts
 from smoothcert.store import VOID, Keeper, Place, ResultStore, check_not_void, opened
 from smoothcert.store.pictures import picture_of
 
@@ -64,11 +61,7 @@ def describe(smoother: Smoother, dataset: Dataset) -> Facts:
         **smoother.aim.facts_of_votes(dataset.shape),
         "shared_noise": smoother.engine.shared_noise,
         "check": smoother.check,
-        "smoothcert": smoothcert.__version__,
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "processor": platform.machine(),
+        **machine_facts(),
     }
 
 
@@ -80,7 +73,7 @@ def certify_all(
     indices: Sequence[int] | None = None,
     rows: int = 64,
     notes: Mapping[str, Any] | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[Progress], None] | bool | None = None,
     memory: Place | None = None,
 ) -> Given:
     """Certify the chosen inputs of a data set into a store, leaving out what it already holds; returns ``store``.
@@ -91,6 +84,8 @@ def certify_all(
     ``dataset`` is any data that ``sc.as_dataset`` takes: arrays, a torch Dataset or DataLoader, a data frame, a name, …; an
     input's index is its position there, whatever the order of a loader.
 
+    ``progress`` is told after every input; True shows a bar on a terminal and in a notebook, elsewhere a line now and then.
+
     ``store`` is a run directory, another store as name:key=value, or an open store, which is left open.
 
     ``memory`` settles every certificate, in the order of the indices: a file of its own, which runs of one classifier
@@ -100,6 +95,11 @@ def certify_all(
     is refused with NotFixed, and the run, with its memory, is void: nothing reads it any more.
     """
     dataset = _adapted(dataset, smoother)
+    if isinstance(progress, bool):
+        with _shown(progress) as told:
+            return certify_all(
+                smoother, dataset, store, indices=indices, rows=rows, notes=notes, progress=told, memory=memory
+            )
     chosen = list(range(len(dataset)) if indices is None else indices)
     if len(set(chosen)) != len(chosen):
         raise SettingError("the indices repeat an input; each is certified once: leave out the repetitions")
@@ -113,6 +113,7 @@ def certify_all(
         smoother.probe(_loaded(dataset, chosen[:1]))  # a classifier that is refused leaves no run behind
     check_classes(smoother, dataset, chosen)
     warn_of_reach(smoother, dataset.shape)
+    smoother.driver.executor.open(smoother)
     with _opened_both(smoother, dataset, store, facts, memory) as (run, settler):
         asked = sorted({*run.facts().get("subset", []), *chosen})
         run.describe({"notes": dict(notes or {}), "subset": asked, **_named(smoother, dataset)})
@@ -161,6 +162,16 @@ def _adapted(data: Any, smoother: Smoother) -> Dataset:
             stacklevel=3,
         )
     return dataset
+
+
+@contextmanager
+def _shown(wanted: bool) -> Iterator[Callable[[Progress], None] | None]:
+    """What shows how far a run is, if that is wanted."""
+    if not wanted:
+        yield None
+        return
+    with progress_of("certify") as tell:
+        yield lambda progress: tell(progress.done, progress.total)
 
 
 def check_classes(smoother: Smoother, dataset: Dataset, indices: Sequence[int]) -> None:
@@ -243,7 +254,7 @@ def _opened_both(
     """The run's store and its memory, if any; what is wrong with an existing memory is said before a run is made."""
     memory = smoother.memory
     if memory is not None and place is not None:
-        raise SettingError(f"the smoother has a memory, and memory={place} names another; give one of them")
+        raise SettingError(f"the smoother has a memory, and {place} is another; give one of them")
     with ExitStack() as stack:
         store = stack.enter_context(opened(run))
         if memory is not None and store.lasting and not memory.lasting:
@@ -258,7 +269,9 @@ def _opened_both(
         facts["memory"] = "settled"
         inside = place is not None and same_place(place, run)
         if inside and not store.keeps_memory:
-            raise SettingError(f"{store} can keep no memory; give memory= a file of its own, or the smoother a memory")
+            raise SettingError(
+                f"{store} can keep no memory; give it a file of its own: --memory FILE (in Python memory=FILE)"
+            )
 
         def bound(keeper: Path | str | Keeper, create: bool) -> Memory:
             dim, norm = math.prod(dataset.shape), smoother.norm

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import platform
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,9 +16,11 @@ from time import perf_counter
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+import scipy
 import torch
 from torch import Tensor, nn
 
+import smoothcert
 from smoothcert.answers import Loaded
 from smoothcert.asks import Ask, Noisy, Tuning, Viewed
 from smoothcert.certificates import Ballot, Certificate, Soundness, conclude, target_of, weakest
@@ -488,6 +492,43 @@ class Smoother(nn.Module, metaclass=_Brief):
         noise = self.tuner.choose(self, tuning.x[None], tuning.start, [tuning.index])
         return noise.row(0, tuple(tuning.x.shape), 1)
 
+    def prove(self, ask: Ask) -> dict[str, str]:
+        """Who computes here, and hashes of what is drawn and computed for a block: equal where all numbers are."""
+        with torch.inference_mode():
+            copies = self.pollster.copies(ask, ask.first)
+            # What draws numbers of its own answers otherwise at every call.
+            found = (
+                {"noise": copies}
+                if self.own_randomness
+                else {"noise": copies, "logits": self.pollster.classify(copies)}
+            )
+        hashes = {f"{name} bits": _hash(value) for name, value in found.items()}
+        return {name: str(value) for name, value in self.identity.items()} | machine_facts() | hashes
+
+    def elsewhere(self) -> Callable[[], Smoother]:
+        """What makes the same classifier, without its memory, in a process that this is sent to."""
+        return partial(
+            Smoother,
+            self.model,
+            self.noise,
+            self.norm,
+            select=self.select,
+            estimate=self.plan.trials,
+            alpha=self.plan.alpha,
+            estimator=self.estimator,
+            radii=self.plan.radii,
+            seed=self.seed,
+            tuner=self.tuner,
+            engine=replace(self.engine, executor="threads", workers=1, block=self.plan.block, device=self.device.type),
+            identity=self.given_identity,
+            check=False,
+            own_randomness=self.own_randomness,
+        )
+
+    def close(self) -> None:
+        """Let go of the workers that an executor keeps for this classifier."""
+        self.driver.executor.close(self)
+
     def probe(self, batch: Batch) -> Tensor:
         """The inputs, checked; a model that is no fixed function of its row is refused, once per shape of input."""
         x = checked(batch.x)
@@ -550,6 +591,16 @@ class _Item:
         """The share of the votes on references that are for the class; None if there were none."""
         count = self.counts.get(Stage.ECHO)
         return count.share(self.leader) if isinstance(count, Mixed) else None
+
+
+def machine_facts() -> dict[str, str]:
+    """The libraries and the processor that numbers depend on."""
+    versions = {"smoothcert": smoothcert.__version__, "torch": torch.__version__, "numpy": np.__version__}
+    return {**versions, "scipy": scipy.__version__, "processor": platform.machine()}
+
+
+def _hash(value: Tensor) -> str:
+    return hashlib.sha256(value.contiguous().cpu().view(torch.uint8).numpy().tobytes()).hexdigest()[:16]
 
 
 def _of_type(value: Any, kind: type[Kind], example: str) -> Kind:

@@ -176,7 +176,7 @@ def test_the_table_says_label_alpha_votes_and_expected_errors() -> None:
         "0.001",
         "1000",
         "0.004",
-        "clean accuracy",
+        "accuracy (most votes, none abstain)",
         "60.0",
         "abstention",
         "20.0",

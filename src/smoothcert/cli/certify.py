@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from smoothcert.cli.advice import advise
 from smoothcert.cli.build import check_told, dataset_of, indices_of, smoother_of
 from smoothcert.cli.console import errors, progress_bar
 from smoothcert.cli.flags import Given, takes
@@ -78,6 +79,7 @@ def certify_run(settings: Settings, out: Path | str, *, note: str, title: str = 
     smoother = smoother_of(settings, dataset)
     from smoothcert.run import Progress, certify_all
 
+    advise(settings, smoother, dataset, indices)
     told = _forecast(smoother, dataset, indices, out)
     if told is not None:
         errors.print(str(told))
@@ -86,7 +88,8 @@ def certify_run(settings: Settings, out: Path | str, *, note: str, title: str = 
 
         def show(progress: Progress) -> None:
             rate = progress.votes / (time.perf_counter() - began)
-            tell(progress.done, words=f"{rate:,.0f} votes/s")
+            told = smoother.driver.executor.told(smoother)
+            tell(progress.done, words=f"{rate:,.0f} votes/s{told and '; '}{told}")
 
         text = write(settings)
         notes = {"command": note, "settings": text, **where_it_began(out), **calibration}
@@ -105,6 +108,8 @@ def certify_run(settings: Settings, out: Path | str, *, note: str, title: str = 
         except KeyboardInterrupt:
             write_settings(out, text)
             raise
+        finally:
+            smoother.close()
     write_settings(out, text)
     return len(indices)
 

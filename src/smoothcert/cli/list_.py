@@ -27,7 +27,7 @@ KINDS = {
     "attacks": ("smoothcert.attacks:REGISTRY", "attack --attack"),
     "models": ("smoothcert.models:REGISTRY", "--model"),
     "runtimes": ("smoothcert.runtimes:REGISTRY", "--runtime"),
-    "executors": ("smoothcert.execution:REGISTRY", "--set engine.executor="),
+    "executors": ("smoothcert.execution:REGISTRY", "--engine"),
     "data": ("smoothcert.data:REGISTRY", "--data"),
 }
 SHAPE, CLASSES = (3, 32, 32), 10  # of the inputs for which the weights of a network are counted

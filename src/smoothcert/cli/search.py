@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json as jsonlib
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -58,6 +59,7 @@ def command(
         ),
     ] = 0,
     train_limit: Annotated[int | None, typer.Option(help="At most so many training inputs.", min=1)] = None,
+    json: o.Json = False,
 ) -> None:
     """Search the parameter of a law: train and certify a classifier for each value and sigma, and compare scores.
 
@@ -101,7 +103,10 @@ def command(
 
     indices = indices_of(base.data, dataset_of(base.data))
     rows = search(asked, indices, out, train=train, certify=certify, estimates=estimates)
-    output.print(table(asked, rows))
+    if json:
+        print(jsonlib.dumps([asdict(row) for row in rows], default=str))
+    else:
+        output.print(table(asked, rows))
     for norm, row in best_of(rows).items():
         errors.print(f"best in l{norm:g}: {row.law}", highlight=False)
     errors.print(

@@ -16,21 +16,27 @@ from torch import Tensor, fx, nn
 
 from smoothcert.errors import ModelError, WeightsError
 from smoothcert.identity import Kept
+from smoothcert.models.travel import FromFile
 
 
-class Exported(nn.Module, Kept):
+class Exported(FromFile, nn.Module, Kept):
     """An exported graph: it has one mode, that of its export, so train() and eval() change nothing.
 
     It keeps the hash of its file, since constants of the graph do not show among its weights.
     """
 
-    def __init__(self, graph: nn.Module, digest: bytes = b"") -> None:
+    def __init__(self, graph: nn.Module, digest: bytes = b"", path: Path | None = None) -> None:
         super().__init__()
+        self.path = path
         self.graph = graph
         self.sizes = _input_sizes(graph)
         self.digest = digest
         for module in self.modules():
             module.training = False
+
+    @staticmethod
+    def load(path: Path) -> Exported:
+        return load_exported(path)
 
     def content(self) -> object:
         return self.digest or self.graph
@@ -79,7 +85,7 @@ def load_exported(path: Path) -> Exported:
     if not zipfile.is_zipfile(path):
         raise WeightsError(f"{path} is not an exported model, or it is truncated; {allowed}")
     try:
-        return Exported(torch.export.load(path).module(), hashlib.sha256(path.read_bytes()).digest())
+        return Exported(torch.export.load(path).module(), hashlib.sha256(path.read_bytes()).digest(), path)
     except Exception as error:  # a foreign archive fails in many ways
         raise WeightsError(f"{path} cannot be read as an exported model: {error}; {allowed}") from error
 

@@ -15,12 +15,13 @@ from torch import Tensor, nn
 from smoothcert.errors import MissingExtra, ModelError, WeightsError
 from smoothcert.extras import import_extra
 from smoothcert.identity import Kept
+from smoothcert.models.travel import FromFile
 from smoothcert.runtimes.base import Compute
 from smoothcert.runtimes.graphs import OnnxFile
 from smoothcert.runtimes.onnxruntime import session_of
 
 
-class OnnxModel(nn.Module, Kept, OnnxFile):
+class OnnxModel(FromFile, nn.Module, Kept, OnnxFile):
     """An onnxruntime session as a module; it keeps the hash of its files, which stands for its weights."""
 
     def __init__(self, session: Any, path: Path, digest: bytes) -> None:
@@ -29,6 +30,17 @@ class OnnxModel(nn.Module, Kept, OnnxFile):
         self.sizes = _input_sizes(session)
         self.training = False
         self._other = threading.local()  # what computes the graph instead of the session
+
+    @staticmethod
+    def load(path: Path) -> OnnxModel:
+        return load_onnx(path)
+
+    @staticmethod
+    def files(path: Path) -> list[Path]:
+        """The file, and the files beside it that it names, where large models keep their weights."""
+        content = path.read_bytes()
+        beside = sorted(file for file in path.parent.iterdir() if file != path and file.is_file())
+        return [path, *(file for file in beside if file.name.encode() in content)]
 
     def content(self) -> object:
         return self.digest
@@ -89,7 +101,8 @@ def load_onnx(path: Path) -> OnnxModel:
             f"the nodes {layers[:5]} of {path} are in training mode, so an answer depends on the rest of the batch or on chance; "
             "export the model in eval mode: torch.onnx.export(model.eval(), …)"
         )
-    return OnnxModel(session, path, _digest(path))
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in OnnxModel.files(path))).digest()
+    return OnnxModel(session, path, digest)
 
 
 def _in_train_mode(path: Path) -> list[str]:
@@ -128,13 +141,3 @@ def _input_sizes(session: Any) -> tuple[int | None, ...]:
     if inputs[0].type != "tensor(float)":
         raise ModelError(f"an ONNX classifier must take float32; this one takes {inputs[0].type}; export it in float32")
     return tuple(size if isinstance(size, int) else None for size in inputs[0].shape)
-
-
-def _digest(path: Path) -> bytes:
-    """SHA-256 of the file and of the files beside it that it names, where large models keep their weights."""
-    content = path.read_bytes()
-    digest = hashlib.sha256(content)
-    for beside in sorted(path.parent.iterdir()):
-        if beside != path and beside.is_file() and beside.name.encode() in content:
-            digest.update(beside.read_bytes())
-    return digest.digest()

@@ -17,20 +17,26 @@ from torch import Tensor, nn
 
 from smoothcert.errors import ModelError, WeightsError
 from smoothcert.identity import Kept
+from smoothcert.models.travel import FromFile
 
 SUFFIXES = (".ts", ".torchscript")
 # Operators that differ between training and evaluation, and where they take the flag.
 MODES = {"aten::batch_norm": 5, "aten::dropout": 2, "aten::feature_dropout": 2}
 
 
-class Scripted(nn.Module, Kept):
+class Scripted(FromFile, nn.Module, Kept):
     """A TorchScript model in eval mode; it keeps the hash of its file, since frozen weights do not show."""
 
-    def __init__(self, script: nn.Module, digest: bytes = b"") -> None:
+    def __init__(self, script: nn.Module, digest: bytes = b"", path: Path | None = None) -> None:
         super().__init__()
+        self.path = path
         self.script = script
         self.digest = digest
         self.training = False
+
+    @staticmethod
+    def load(path: Path) -> Scripted:
+        return load_scripted(path)
 
     def content(self) -> object:
         return self.digest or self.script
@@ -74,7 +80,7 @@ def load_scripted(path: Path) -> Scripted:
             f"{path} was traced in train mode ({', '.join(fixed)}), so its answer depends on the batch or on chance for "
             "ever; call model.eval() before torch.jit.trace"
         )
-    return Scripted(script, hashlib.sha256(path.read_bytes()).digest())
+    return Scripted(script, hashlib.sha256(path.read_bytes()).digest(), path)
 
 
 def training_operators(script: nn.Module) -> list[str]:

@@ -15,6 +15,9 @@ from smoothcert.report.comparisons import best_of_all, envelopes, supersets
 from smoothcert.report.runs import Line
 from smoothcert.report.sheets import Sheet
 
+RADIUS = (
+    "at radius r: right, certified, and by at least r; so at radius 0 abstentions count as wrong, above they do not"
+)
 ECHO = "echo: how often other inputs are answered the same label under the same noise; from 1/2 on, a true certificate says nothing of its input"
 
 
@@ -75,7 +78,7 @@ def main_sheet(lines: Sequence[Line], radii: Sequence[float]) -> Sheet:
     add("norm or threat", [row["against"] for row in rows])
     add("domain", [row["domain"] for row in rows])
     add("inputs", [str(row["inputs"]) for row in rows])
-    add("clean accuracy", [_accuracy(row["clean_accuracy"], row["inputs"]) for row in rows])
+    add("accuracy (most votes, none abstain)", [_accuracy(row["clean_accuracy"], row["inputs"]) for row in rows])
     add("abstention", [_percent(row["abstention"]) for row in rows], end=True)
     for position, radius in enumerate(radii):
         shares = [_accuracy(row["certified_accuracy"][position], row["inputs"]) for row in rows]
@@ -120,9 +123,9 @@ def main_sheet(lines: Sequence[Line], radii: Sequence[float]) -> Sheet:
         add("radii decided (others: at least)", radii_asked)
     known = all(row["truths_known"] for row in rows)
     notes = (
-        []
+        [RADIUS]
         if known
-        else ["no truths known in some runs: there accuracy is the share of inputs certified with any label"]
+        else [RADIUS, "no truths known in some runs: there accuracy is the share of inputs certified with any label"]
     )
     if any(row["echoing"] for row in rows):
         notes.append(ECHO)

@@ -23,7 +23,7 @@ class TrainSettings(Checked):
     recipe: str = setting(
         "consistency",
         "How to train, with parameters such as consistency:strength=5: gaussian, stability, consistency, smoothadv, macer or "
-        "ucan; `smoothcert list recipes` tells more.",
+        "ucan, or package.module:Name; `smoothcert list recipes` has them all, those of other packages too.",
         metavar="NAME[:KEY=VALUE,…]",
     )
     data_dependent: bool = setting(
