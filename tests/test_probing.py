@@ -15,11 +15,12 @@ from torch.nn import functional
 
 import smoothcert as sc
 import smoothcert.cli
+from smoothcert.answers import differences
 from smoothcert.data import ArrayDataset, Dataset
 from smoothcert.engine import Engine
 from smoothcert.errors import NotFixed, RunError
 from smoothcert.memory.memory import Memory
-from smoothcert.probing import ROUNDING, Probe, RandomProbe, _differences
+from smoothcert.probing import ROUNDING, Probe, RandomProbe
 from smoothcert.report.runs import read_runs
 from smoothcert.run import describe
 from smoothcert.seeds import Stage, draws_for
@@ -94,7 +95,7 @@ class TestDifferences:
     def test_in_units_of_the_logits_that_decide(self) -> None:
         before = torch.tensor([[1.0, 4.0, -1e30], [2.0, -4.0, -1e30], [8.0, 0.0, -1e30]])
         after = before + torch.tensor([[0.0, 0.4, 0.0], [0.0, 0.0, 0.0], [0.0, 9.0, 0.0]])
-        off, margin, moved = _differences(before, after)
+        off, margin, moved = differences(before, after)
         assert off.tolist() == pytest.approx([0.1, 0.0, 9 / 4])
         assert margin.tolist() == pytest.approx([3 / 4, 6 / 4, 1.0])
         assert moved.tolist() == [False, False, True]
@@ -104,7 +105,7 @@ class TestDifferences:
         nan, inf = torch.nan, torch.inf
         before = torch.tensor([[nan, 1.0], [nan, 1.0], [inf, 0.0], [0.0, 1.0], [inf, -inf]], dtype=dtype)
         after = torch.tensor([[nan, 1.0], [0.0, 1.0], [inf, 0.0], [0.0, inf], [-inf, inf]], dtype=dtype)
-        off, margin, moved = _differences(before, after)
+        off, margin, moved = differences(before, after)
         assert off.tolist() == [0, inf, 0, inf, inf]
         assert not margin.isnan().any()
         assert moved.tolist() == [False, True, False, False, True]
