@@ -84,7 +84,7 @@ def _clipped(records: Sequence[Record], box: Box, store: ResultStore) -> list[Re
             found = "kept no picture" if picture is None else f"reaches from {picture.low:g} to {picture.high:g}"
             raise InputError(
                 f"the box {box} must hold every input, and that of index {record.index} {found}; give a box that holds them "
-                "all, or certify anew with --box"
+                "all, or certify anew with --set noise.box=LOW..HIGH"
             )
     return [replace(record, domain=with_box(record.domain, box)) for record in records]
 
