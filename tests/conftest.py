@@ -4,10 +4,15 @@ import os
 
 os.environ["OMP_NUM_THREADS"] = "1"  # the networks here are tiny; threads would only wait for each other
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from hypothesis import settings
 from torch import nn
+
+from smoothcert.errors import MissingExtra
+from smoothcert.testing.servers import PostgresServer
 
 settings.register_profile("steady", deadline=None, derandomize=True, database=None)
 settings.load_profile("steady")
@@ -23,3 +28,14 @@ def linear_model() -> nn.Module:
         model[1].weight.copy_(torch.randn(10, 784, generator=generator) / 10)
         model[1].bias.zero_()
     return model.eval()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """One Postgres for all tests, which it outlives by nothing; skipped where none is installed."""
+    try:
+        server = PostgresServer()
+    except MissingExtra as problem:
+        pytest.skip(str(problem))
+    with server:
+        yield server

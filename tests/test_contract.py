@@ -33,7 +33,17 @@ ORDER = [
         "threats",
         "views",
     ),
-    *("certificates", "records", "store", "memory", "metrics", "recertify", "report", "data"),  # all without torch
+    *(
+        "certificates",
+        "records",
+        "store",
+        "memory",
+        "metrics",
+        "recertify",
+        "report",
+        "data",
+        "merge",
+    ),  # all without torch
     *(
         "seeds",
         "noise",

@@ -49,6 +49,11 @@ class DataSettings(Checked):
     limit: int | None = setting(None, "At most so many inputs.", least=1)
     skip: int = setting(1, "The first input of every so many.", least=1)
     indices: str | None = setting(None, "Exactly these inputs: 0,5,10-19.")
+    shard: str | None = setting(
+        None,
+        "One of several parts of these inputs, each for a job of its own: 2/8 is the second of eight.",
+        metavar="I/N",
+    )
 
 
 @dataclass(frozen=True)

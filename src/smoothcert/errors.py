@@ -19,6 +19,7 @@ Each message says what is wrong, what was got, what is allowed and what to do.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -26,7 +27,10 @@ Value = TypeVar("Value")
 
 
 class SmoothcertError(Exception):
-    """Whatever went wrong, in words for the user."""
+    """Whatever went wrong, in words for the user, who may show them to others: they hold no password of a URL."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(without_passwords(message))
 
 
 class InputError(SmoothcertError, ValueError):
@@ -71,6 +75,16 @@ class ClusterError(SmoothcertError):
 
 class MissingExtra(SmoothcertError, ImportError):
     """An optional library is not installed, or does not import here."""
+
+
+def without_passwords(text: str) -> str:
+    """The text with the passwords of its URLs left out.
+
+    >>> without_passwords("cannot reach postgresql://me:s3cr@t@host/db?sslmode=require&password=more#run")
+    'cannot reach postgresql://me@host/db?sslmode=require#run'
+    """
+    bare = re.sub(r"(\w+://[^\s:@/]*):\S*@", r"\1@", text)  # to the last @: one may stand in the password
+    return re.sub(r"[?&](ssl)?password=[^&#\s]*", "", bare)
 
 
 def look_up(kind: str, name: str, known: Mapping[str, Value]) -> Value:

@@ -22,7 +22,7 @@ from smoothcert.smoother import Smoother
 from smoothcert.votes import Votes
 
 STEPS = (1.0, 2.5, 5.0)  # of round radii, times a power of ten
-RECORD_BYTES, COUNT_BYTES = 900, 6  # of a record without its counts, and of a count, as measured
+RECORD_BYTES, COUNT_BYTES = 900, 6  # of a record without its counts, and of a count, about
 
 
 @dataclass(frozen=True)

@@ -68,9 +68,9 @@ class Voting(Plan):
     memory: str | None = setting(
         None,
         "Settle certificates by a memory, so that per-input noise holds for the deployed classifier. Alone: kept in the "
-        "run directory; or a file that runs of one classifier share.",
+        "run directory; or a file, or postgresql://…, that runs of one classifier share.",
         changes="method",
-        metavar="FILE",
+        metavar="FILE|URL",
         alone=IN_RUN,
     )
     select: int = setting(

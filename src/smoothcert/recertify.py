@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from smoothcert.certificates import Ballot, Soundness, conclude, smoothing_named
-from smoothcert.errors import InputError, RunError, SettingError, look_up
+from smoothcert.errors import InputError, RunError, SettingError, look_up, without_passwords
 from smoothcert.estimators import ESTIMATORS, Plan, estimator_named, estimator_of
 from smoothcert.laws import Law
 from smoothcert.maths import FloatArray
@@ -58,7 +58,7 @@ def recertify(run: Place, out: Place, changes: Mapping[str, Any]) -> int:
         ]
         parameters = {record.scale for record in records} | {record.loc for record in records}
         arrays = [store.get(address) for address in parameters if isinstance(address, str)]
-    configuration = {**facts["configuration"], **told, "recertified_from": str(run)}
+    configuration = {**facts["configuration"], **told, "recertified_from": without_passwords(str(run))}
     if against is not None:
         configuration |= {"threat": against.name, "norm": "0.0"}
     if box is not None:

@@ -24,7 +24,7 @@ from smoothcert.identity import described, differences, name_for
 from smoothcert.maths.boxed import Box
 from smoothcert.maths.overlap import check_convex
 from smoothcert.memory.memory import Memory
-from smoothcert.memory.of_run import check_kept, keeper_at, same_place
+from smoothcert.memory.of_run import check_kept, is_missing, keeper_at, same_place
 from smoothcert.plan import ALL_VIEWS
 from smoothcert.polling import make_fixed
 from smoothcert.progress import progress_of
@@ -273,14 +273,13 @@ def _opened_both(
                 f"{store} can keep no memory; give it a file of its own: --memory FILE (in Python memory=FILE)"
             )
 
-        def bound(keeper: Path | Keeper, create: bool) -> Memory:
+        def bound(keeper: Path | str | Keeper, create: bool) -> Memory:
             dim, norm = math.prod(dataset.shape), smoother.norm
             return stack.enter_context(Memory.open(keeper, dim=dim, norm=norm, owner=smoother.identity, create=create))
 
         check_convex(smoother.norm)
         elsewhere = None if place is None or inside else keeper_at(place)
-        missing = isinstance(elsewhere, Path) and not elsewhere.exists()
-        if elsewhere is not None and not missing:
+        if elsewhere is not None and not is_missing(elsewhere):
             memory = bound(elsewhere, create=False)
         _begin(store, facts, run)
         if memory is None:

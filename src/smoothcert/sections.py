@@ -14,7 +14,7 @@ from dataclasses import Field, dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from smoothcert.errors import SettingError, look_up
+from smoothcert.errors import SettingError, look_up, without_passwords
 from smoothcert.registry import Setting, read_value, setting_of, written
 
 Chosen = TypeVar("Chosen")
@@ -115,7 +115,7 @@ def from_assignments(assignments: Iterable[str]) -> Source:
 
 
 def write(settings: object) -> str:
-    """The settings as the text of a run.toml, which reads back to the same."""
+    """The settings as the text of a run.toml, which reads back to the same but for passwords in URLs."""
     sections: dict[str, list[str]] = {}
     for place in places(type(settings)).values():
         lines = sections.setdefault(place.section, [f"[{place.section}]"])
@@ -134,5 +134,6 @@ def facts(section: Any) -> dict[str, Any]:
 def _toml(value: Any) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(_toml, value))}]"
-    # A string of JSON is one of TOML; a float is written as one, since TOML tells 2 from 2.0.
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else repr(value)
+    if isinstance(value, str):  # a string of JSON is one of TOML
+        return json.dumps(without_passwords(value), ensure_ascii=False)
+    return json.dumps(value) if isinstance(value, bool) else repr(value)  # TOML tells 2 from 2.0

@@ -14,7 +14,7 @@ from smoothcert.errors import StoreError
 from smoothcert.maths import FloatArray
 from smoothcert.records.findings import Finding
 from smoothcert.records.record import Record
-from smoothcert.store import STORES, InMemoryStore, ResultStore, SqliteStore
+from smoothcert.store import STORES, InMemoryStore, PostgresStore, ResultStore, SqliteStore
 from smoothcert.store.base import Row
 from smoothcert.store.pictures import Picture
 from smoothcert.testing.stores import LastingStoreSuite, StoreSuite
@@ -35,7 +35,11 @@ class TestInMemory(StoreSuite):
 
 
 def test_every_store_is_tested() -> None:
-    assert set(STORES.values()) == {SqliteStore, InMemoryStore}
+    assert set(STORES.values()) == {
+        SqliteStore,
+        InMemoryStore,
+        PostgresStore,
+    }  # the last in tests/store/test_postgres.py
 
 
 class Forgetful(InMemoryStore):

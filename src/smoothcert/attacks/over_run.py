@@ -12,7 +12,7 @@ import smoothcert
 from smoothcert.attacks import DEFAULT, attack_named
 from smoothcert.attacks.check import Effort, check
 from smoothcert.data.base import Dataset
-from smoothcert.errors import RunError
+from smoothcert.errors import RunError, without_passwords
 from smoothcert.identity import described
 from smoothcert.maths.projections import check_projectable
 from smoothcert.memory.memory import Memory
@@ -75,7 +75,7 @@ def attack_run(
 def _words(effort: Effort, memory: Memory | None, named: Place | None) -> str:
     """How hard was tried, through which memory: a run's own goes where the run goes, another is told by its place."""
     path = None if named is None else directory_of(named)
-    place = "own" if named is None else str(named) if path is None else str(path.resolve())
+    place = "own" if named is None else without_passwords(str(named)) if path is None else str(path.resolve())
     kept = None if memory is None else [place, len(memory)]
     attacks = [described(attack_named(name)) for name in effort.attacks or DEFAULT]
     facts = {"attacks": attacks, "memory": kept, "smoothcert": smoothcert.__version__}

@@ -23,6 +23,7 @@ from smoothcert.cli import (
     export,
     import_,
     list_,
+    merge,
     predict,
     recertify,
     report,
@@ -59,7 +60,7 @@ def _stopping_cleanly(command: Callable[..., None]) -> Callable[..., None]:
 
 
 MODULES = (
-    *(demo, train, certify, predict, attack, report, explore, curve, search, recertify, export, import_, cite),
+    *(demo, train, certify, predict, attack, report, explore, curve, search, recertify, merge, export, import_, cite),
     list_,
 )
 for module in MODULES:

@@ -29,10 +29,11 @@ def dataset_of(settings: DataSettings, split: str = "test") -> Dataset:
 
 def indices_of(settings: DataSettings, dataset: Dataset) -> list[int]:
     """The inputs that were asked for."""
-    from smoothcert.data.selection import choose_indices, parse_indices
+    from smoothcert.data.selection import choose_indices, parse_indices, shard_of
 
     chosen = None if settings.indices is None else parse_indices(settings.indices)
-    return choose_indices(len(dataset), limit=settings.limit, skip=settings.skip, indices=chosen)
+    asked = choose_indices(len(dataset), limit=settings.limit, skip=settings.skip, indices=chosen)
+    return asked if settings.shard is None else shard_of(asked, settings.shard)
 
 
 def check_told(settings: Settings) -> None:

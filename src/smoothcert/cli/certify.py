@@ -17,6 +17,7 @@ from smoothcert.cli.options import command_line
 from smoothcert.cli.runtime import with_runtime
 from smoothcert.config import Settings
 from smoothcert.engine import AUTO
+from smoothcert.errors import without_passwords
 from smoothcert.files import write_atomically
 from smoothcert.plan import IN_RUN
 from smoothcert.sections import write
@@ -36,6 +37,12 @@ def command(
     out: Annotated[
         str, typer.Option(help="The run directory, or another store as name:key=value; an existing one is continued.")
     ],
+    store: Annotated[
+        str | None,
+        typer.Option(
+            help="Keep the run on a server, where OUT is its name: postgresql://user@host/database.", metavar="URL"
+        ),
+    ] = None,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Say what it would cost and could prove, from one block of votes, and stop."),
@@ -46,12 +53,21 @@ def command(
     Ctrl-C or a crash loses nothing: the same command goes on where it stopped. What was run is kept in
     OUT/run.toml, so that `smoothcert certify --config OUT/run.toml --out OUT2` repeats it.
     """
+    place = out if store is None else _on_server(store, out)
+    shown = without_passwords(place)
     if dry_run:
-        told = foretold(given.over(Settings), out)
-        print(told or f"every input is in {out} already, or its views are asked once each")
+        told = foretold(given.over(Settings), place)
+        print(told or f"every input is in {shown} already, or its views are asked once each")
         return
-    done = certify_run(given.over(Settings), out, note=command_line())
-    errors.print(f"{done} inputs in {out}; look at them with: smoothcert report {out}")
+    done = certify_run(given.over(Settings), place, note=command_line())
+    errors.print(f"{done} inputs in {shown}; look at them with: smoothcert report {shown}")
+
+
+def _on_server(url: str, name: str) -> str:
+    from smoothcert.store.server import parted
+
+    parted(url)  # refuses what is no URL of a server
+    return f"{url}#{name}"
 
 
 def certify_run(settings: Settings, out: Path | str, *, note: str, title: str = "certify") -> int:
@@ -90,11 +106,11 @@ def certify_run(settings: Settings, out: Path | str, *, note: str, title: str = 
                 memory=memory,
             )
         except KeyboardInterrupt:
-            _write_settings(out, text)
+            write_settings(out, text)
             raise
         finally:
             smoother.close()
-    _write_settings(out, text)
+    write_settings(out, text)
     return len(indices)
 
 
@@ -125,7 +141,7 @@ def _forecast(smoother: Smoother, dataset: Dataset, indices: list[int], out: Pat
     return forecast(smoother, x[0], left[0], len(left))
 
 
-def _write_settings(out: Path | str, text: str) -> None:
+def write_settings(out: Path | str, text: str) -> None:
     """Beside the results of a directory; any other store holds them among its facts alone."""
     from smoothcert.store import directory_of
 

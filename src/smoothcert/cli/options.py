@@ -11,7 +11,7 @@ import typer
 
 from smoothcert.cli.flags import Command, alone
 from smoothcert.config import Settings
-from smoothcert.errors import SettingError
+from smoothcert.errors import SettingError, without_passwords
 
 Run = Annotated[str, typer.Argument(help="A run: its directory, or its store as name:key=value.")]
 KeptBy = Annotated[
@@ -28,8 +28,8 @@ class SettingsCommand(Command):
 
 
 def command_line() -> str:
-    """The exact command, for the run's notes."""
-    return shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]])
+    """The exact command, for the run's notes, without the passwords of URLs."""
+    return shlex.join([os.path.basename(sys.argv[0]), *map(without_passwords, sys.argv[1:])])
 
 
 def numbers(text: str, flag: str) -> list[float]:

@@ -10,7 +10,7 @@ from smoothcert.cli.console import errors
 from smoothcert.cli.flags import Given, takes
 from smoothcert.cli.options import Run
 from smoothcert.config import Settings
-from smoothcert.errors import SettingError
+from smoothcert.errors import SettingError, without_passwords
 
 NAME = "recertify"
 EXAMPLE = "smoothcert recertify runs/a --alpha 0.01 --out runs/a-0.01"
@@ -45,4 +45,5 @@ def command(
     if not changes:
         raise SettingError("nothing to change; give --alpha, --estimator, --radii or --box, or for views --threat")
     number = recertify(run, out, changes)
+    run, out = without_passwords(run), without_passwords(out)
     errors.print(f"{number} records judged again in {out}; compare with: smoothcert report {run} {out}")

@@ -61,6 +61,20 @@ def parse_indices(text: str) -> list[int]:
     return chosen
 
 
+def shard_of(indices: Sequence[int], text: str) -> list[int]:
+    """The part that ``I/N`` names: every N-th of the indices from the I-th on, so that all parts take about as long.
+
+    >>> shard_of([0, 4, 8, 12, 16], "2/3"), shard_of([0, 4], "3/3")
+    ([4, 16], [])
+    """
+    match = re.fullmatch(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*", text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise SettingError(
+            f"shard {_shortened(text)!r} is no part of a whole; write I/N with I from 1 to N, as in 1/3, 2/3 and 3/3"
+        )
+    return list(indices[int(match[1]) - 1 :: int(match[2])])
+
+
 def _checked_list(indices: list[int], length: int) -> list[int]:
     """The list itself, once it is found to hold indices in range, at least one, and none of them twice."""
     if not indices:

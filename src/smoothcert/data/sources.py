@@ -112,22 +112,26 @@ class Folder(Source):
 
 
 @dataclass(frozen=True)
-class Arrays(Source):
+class File(Source):
+    """A data set in one file."""
+
+    path: str = setting(help="The file.")
+
+
+@dataclass(frozen=True)
+class Arrays(File):
     """An .npz file with x and, if there are labels, y; its bare path will do."""
 
     name = "npz"
-
-    path: str = setting(help="The file.")
 
     def load(self, progress: Progress | None = None) -> Dataset:
         return load_npz(Path(self.path).expanduser())
 
 
 @dataclass(frozen=True)
-class Table(Source):
+class Table(File):
     """A file with a column per coordinate."""
 
-    path: str = setting(help="The file.")
     label: str | None = setting(None, "The column of labels; else label, labels, target, class or y, or none.")
 
 

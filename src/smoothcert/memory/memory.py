@@ -30,7 +30,11 @@ from smoothcert.records.promise import (
 )
 from smoothcert.regions import Region
 from smoothcert.store.base import Keeper
-from smoothcert.store.keeper import MemoryFile
+from smoothcert.store.keeper import MemoryFile, packed
+from smoothcert.store.server import is_server, named
+from smoothcert.store.server_keeper import ServerKeeper
+
+MEMORY = "memory"  # what a memory on a server is called, if it is not said
 
 
 class Memory:
@@ -38,7 +42,7 @@ class Memory:
 
     ``settle`` turns a certificate into a promise: every *later* query in its region, answered through *this* memory,
     gets its label. ``answer`` keeps the promises without asking the model. ``Memory()`` lives as long as the object,
-    ``Memory.open(path)`` on disk; processes may share the file.
+    ``Memory.open(path)`` on disk; processes may share the file, and machines a server.
 
     >>> def certificate(label, center, radius):
     ...     region = Region(np.array([center]), np.array(1.0), radius, norm=2)
@@ -55,11 +59,9 @@ class Memory:
 
     def __init__(self, place: Path | str | Keeper | None = None, *, create: bool = True) -> None:
         self._lock = threading.RLock()
-        self._file: Keeper = (
-            MemoryFile(None if place is None else Path(place), create=create)
-            if place is None or isinstance(place, (str, Path))
-            else place
-        )
+        self._facts: dict[str, Any] = {}  # as of the last refresh
+        self._tried: Promise | None = None
+        self._file = _keeper(place, create)
         self._shelf = Shelf(lambda position: self._file.at(position + 1).region)
         try:
             self._refresh()
@@ -77,7 +79,7 @@ class Memory:
         owner: Mapping[str, Any] | None = None,
         create: bool = True,
     ) -> Memory:
-        """The memory in this file, made if it is missing and ``create``; or in a part of a run's store.
+        """The memory in this file, or at this URL#name of a server, made if it is missing and ``create``; or a run's own.
 
         dim, norm and owner are those of ``bind``.
         """
@@ -103,8 +105,12 @@ class Memory:
 
     def void(self, reason: str) -> None:
         """Never answer from this memory again: the classifier that it belongs to is not one fixed function."""
-        with self._lock, self._file.transaction():
-            self._file.describe({"void": reason})
+        with self._lock:
+            self._file.insist(lambda: self._describe({"void": reason}))
+
+    def _describe(self, facts: dict[str, Any]) -> None:
+        with self._file.transaction():
+            self._file.describe(facts)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -157,11 +163,19 @@ class Memory:
         Weaker labels stay.
         """
         region = check(certificate)
-        with self._lock, self._file.transaction():
+        with self._lock:
+            self._tried = None
+            return self._file.insist(lambda: self._settle(certificate, region, index, center, run))
+
+    def _settle(
+        self, certificate: Certificate, region: Region | None, index: int | None, center: ArrayLike | None, run: str
+    ) -> Certificate:
+        """One try, which finds out whether an earlier one was kept although the connection broke."""
+        with self._file.transaction():
             self._refresh()
             point = self._point(center_of(certificate, None if center is None else self._point(center)))
             self._check_norm(region)
-            done = None if index is None else self._file.of(run, index)
+            done = self._made(run, index)
             if done is not None:
                 return given_before(done, point)
             inside = self._shelf.containing(point)
@@ -175,6 +189,15 @@ class Memory:
             self._store(settled, run, index)
             return settled
 
+    def _made(self, run: str, index: int | None) -> Promise | None:
+        """The promise that was made for this input already: in an earlier call, or in a try whose end is not known."""
+        tried = self._tried
+        if tried is not None and tried.sequence <= len(self._shelf):
+            there = self._file.at(tried.sequence)
+            if packed(there) == packed(tried):
+                return there
+        return None if index is None else self._file.of(run, index)
+
     def settle_answer(self, x: ArrayLike, label: int) -> int:
         """The label to give out for a query that was answered without a certificate: it is kept as a point.
 
@@ -185,7 +208,7 @@ class Memory:
         promised = self.answer(x)
         if promised is not None:
             return promised
-        point = Region(self._point(x), np.array(1.0), 0.0, float(self._file.facts().get("norm", 2.0)))
+        point = Region(self._point(x), np.array(1.0), 0.0, float(self._facts.get("norm", 2.0)))
         settled = self.settle(Certificate(label, Bound(0.0, 1.0, 0), point, Soundness.FROZEN, "prediction"))
         assert settled.label is not None
         return settled.label
@@ -205,11 +228,13 @@ class Memory:
         promise = promise_of(settled, len(self._shelf) + 1, run, index)
         if promise.sequence == 1:
             self._file.describe({"dim": promise.region.dim})
+        self._tried = promise
         self._file.add(promise)  # _refresh will find it there, once it is kept
 
     def _refresh(self) -> None:
         """Rebuild what is known from the file: at first all of it, later what others have added."""
-        reason = self._file.facts().get("void")
+        self._facts = self._file.facts()
+        reason = self._facts.get("void")
         if reason is not None:
             raise RunError(f"the memory {self._file.name} is void ({reason}); begin a new one")
         for promise in self._file.after(len(self._shelf)):
@@ -230,9 +255,14 @@ class Memory:
         if norm is not None:
             check_convex(norm)
         asked = {"dim": dim, "norm": None if norm is None else str(float(norm)), "owner": owner}
-        with self._lock, self._file.transaction():
-            found: dict[str, Any] = {"dim": None, "norm": None, "owner": None} | self._file.facts()
-            given = {name: value for name, value in asked.items() if value is not None}
+        given = {name: value for name, value in asked.items() if value is not None}
+        with self._lock:
+            self._file.insist(lambda: self._bind(given))
+
+    def _bind(self, given: dict[str, Any]) -> None:
+        with self._file.transaction():
+            self._refresh()
+            found: dict[str, Any] = {"dim": None, "norm": None, "owner": None} | self._facts
             if found["norm"] is None and len(self._shelf):
                 found["norm"] = " and ".join(str(norm) for norm in sorted(self._shelf.norms))
             if found["owner"] is None and len(self._shelf):
@@ -247,13 +277,13 @@ class Memory:
 
     def _check_norm(self, region: Region | None) -> None:
         """Refuse a region of another norm than the memory was opened for."""
-        norm = self._file.facts().get("norm")
+        norm = self._facts.get("norm")
         if region is not None and norm is not None and float(norm) != region.norm:
             raise SettingError(f"the region is of norm {region.norm}, this memory of norm {norm}; use another memory")
 
     def _point(self, x: ArrayLike) -> FloatArray:
         """An input as a vector, of this memory's dimension, as the classifier that it is bound to is certified at it."""
-        facts = {"dim": None, "owner": None} | self._file.facts()
+        facts = {"dim": None, "owner": None} | self._facts
         point, dim = np.asarray(x, dtype=float).ravel(), facts["dim"]
         if dim not in (None, point.size):
             raise InputError(f"the input has {point.size} coordinates, this memory's have {dim}; use another memory")
@@ -261,6 +291,15 @@ class Memory:
             raise InputError("the input holds NaN or infinite values; every coordinate must be a finite number")
         owner = facts["owner"]
         return certified_point(point, owner["domain"]) if isinstance(owner, dict) and "domain" in owner else point
+
+
+def _keeper(place: Path | str | Keeper | None, create: bool) -> Keeper:
+    """Where a memory is kept: in this program, in a file, on a server, or wherever a keeper says."""
+    if is_server(place):
+        return ServerKeeper(*named(str(place), MEMORY), create=create)
+    if place is None or isinstance(place, str | Path):
+        return MemoryFile(None if place is None else Path(place), create=create)
+    return place
 
 
 def _changes(there: object, here: object) -> str:

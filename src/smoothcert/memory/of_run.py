@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from smoothcert.errors import RunError, SettingError, StoreError
-from smoothcert.memory.memory import Memory
+from smoothcert.memory.memory import MEMORY, Memory
 from smoothcert.records.promise import RULE
 from smoothcert.records.record import Record
 from smoothcert.store import Keeper, Place, ResultStore, directory_of, opened
+from smoothcert.store.server import is_server, named
+from smoothcert.store.server_keeper import has_memory
 
 
 def same_place(one: Place, other: Place) -> bool:
@@ -20,18 +22,22 @@ def same_place(one: Place, other: Place) -> bool:
     >>> same_place("runs/a", Path("runs/b/../a")), same_place("runs/a", "sqlite:path=runs/a"), same_place("a", "b")
     (True, True, False)
     """
+    if is_server(one) and is_server(other):
+        return named(str(one), MEMORY) == named(str(other), MEMORY)
     first, second = directory_of(one), directory_of(other)
     if first is None or second is None:
         return one is other or (isinstance(one, str) and one == other)
     return first.resolve() == second.resolve()
 
 
-def keeper_at(place: Place) -> Path | Keeper:
-    """Where an existing memory is: a file of its own, or the run that holds it.
+def keeper_at(place: Place) -> Path | str | Keeper:
+    """Where an existing memory is: a file of its own, on a server, or the run that holds it.
 
     >>> keeper_at("some/memory.sqlite").name
     'memory.sqlite'
     """
+    if is_server(place):
+        return str(place)
     path = directory_of(place)
     if path is not None and not path.is_dir():
         return path
@@ -40,6 +46,13 @@ def keeper_at(place: Place) -> Path | Keeper:
     if found is None:
         raise StoreError(f"{place} holds no memory; give a file or a run made by smoothcert certify --memory")
     return found
+
+
+def is_missing(where: Path | str | Keeper) -> bool:
+    """Is there no memory yet where one may be made?"""
+    if is_server(where):
+        return not has_memory(*named(str(where), MEMORY))
+    return isinstance(where, Path) and not where.exists()
 
 
 @contextmanager
@@ -51,7 +64,7 @@ def memory_of(
     None if there is none. One that is named and missing must not be made, since it would promise nothing.
     """
     found = store.keeper() if place is None else keeper_at(place)
-    if isinstance(found, Path) and not found.is_file():
+    if found is not None and is_missing(found):
         raise SettingError(f"there is no memory at {place}; give the file that the certificates were settled in")
     if found is None:
         yield own if "memory" in store.facts().get("configuration", {}) else None

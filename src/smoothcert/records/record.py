@@ -6,7 +6,7 @@ import dataclasses
 import json
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol, get_args, get_type_hints
+from typing import Any, Protocol, get_args, get_type_hints
 
 import numpy as np
 
@@ -153,23 +153,12 @@ def record_of(
     box: Box | None = None,
 ) -> Record:
     """The record of one certificate and the votes behind it; box: what inputs lie in, around the region's center."""
-    region = certificate.region
-    boxed = None if box is None else 0.0 if region is None else None
-    if box is not None and isinstance(region, Region):
-        boxed = region.boxed_proxy_radius(box)
     return Record(
+        **_said(certificate, box),
         index=index,
         truth=truth,
-        label=certificate.label,
-        radius=certificate.radius,
-        proxy_radius=certificate.proxy_radius,
-        boxed_proxy_radius=boxed,
-        log_volume=region.log_volume if isinstance(region, Region) and region.radius > 0 else None,
-        region_radius=region.radius if isinstance(region, Region) else certificate.radius,
         norm=0.0 if isinstance(norm, Threat) else norm,
         threat=norm.name if isinstance(norm, Threat) else None,
-        soundness=certificate.soundness,
-        rule=certificate.rule,
         law=law,
         scale=scale,
         loc=loc,
@@ -186,6 +175,31 @@ def record_of(
         uniform=uniform,
         echo=echo,
     )
+
+
+def settled(record: Record, certificate: Certificate, box: Box | None) -> Record:
+    """The record of the same votes once a memory has settled what they certify; box: what inputs lie in."""
+    # What a memory answers instead is no answer under this noise.
+    echo = record.echo if certificate.label == record.leader else None
+    return dataclasses.replace(record, **_said(certificate, box), echo=echo)
+
+
+def _said(certificate: Certificate, box: Box | None) -> dict[str, Any]:
+    """What a certificate says, as a record's fields."""
+    region = certificate.region
+    boxed = None if box is None else 0.0 if region is None else None
+    if box is not None and isinstance(region, Region):
+        boxed = region.boxed_proxy_radius(box)
+    return {
+        "label": certificate.label,
+        "radius": certificate.radius,
+        "proxy_radius": certificate.proxy_radius,
+        "boxed_proxy_radius": boxed,
+        "log_volume": region.log_volume if isinstance(region, Region) and region.radius > 0 else None,
+        "region_radius": region.radius if isinstance(region, Region) else certificate.radius,
+        "soundness": certificate.soundness,
+        "rule": certificate.rule,
+    }
 
 
 def _row(votes: Votes) -> tuple[tuple[int, ...], ...]:

@@ -13,6 +13,7 @@ import numpy as np
 
 import smoothcert
 from smoothcert.certificates import Soundness
+from smoothcert.errors import without_passwords
 from smoothcert.maths import FloatArray
 from smoothcert.maths.geometry import percent_down, round_down
 from smoothcert.metrics import distributions
@@ -251,7 +252,7 @@ def run_of(run: Run) -> dict[str, Any]:
     notes = run.facts.get("notes", {})
     return {
         "name": run.name,
-        "directory": str(run.place),
+        "directory": without_passwords(str(run.place)),
         "command": notes.get("command", ""),
         "settings": notes.get("settings", ""),
         "configuration": {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothcert.certificates import Soundness, weakest
-from smoothcert.errors import RunError
+from smoothcert.errors import RunError, without_passwords
 from smoothcert.maths import FloatArray
 from smoothcert.metrics.curves import certified_accuracy
 from smoothcert.records.record import Record
@@ -144,7 +144,7 @@ def read_runs(places: Sequence[Place]) -> list[Run]:
 
 
 def _names(places: Sequence[Place]) -> list[str]:
-    parts = [place.parts if isinstance(place, Path) else (str(place),) for place in places]
+    parts = [place.parts if isinstance(place, Path) else (without_passwords(str(place)),) for place in places]
     for depth in range(1, max(map(len, parts), default=1) + 1):
         names = ["/".join(each[-depth:]) for each in parts]
         if len(set(names)) == len(names):

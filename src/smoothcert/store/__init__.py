@@ -12,6 +12,8 @@ from smoothcert.errors import RunError, SettingError
 from smoothcert.registry import Registry, usage
 from smoothcert.store.base import Keeper, ResultStore
 from smoothcert.store.in_memory import InMemoryStore
+from smoothcert.store.postgres import PostgresStore
+from smoothcert.store.server import is_server
 from smoothcert.store.sqlite import RESULTS, SqliteStore
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "InMemoryStore",
     "Keeper",
     "Place",
+    "PostgresStore",
     "ResultStore",
     "SqliteStore",
     "check_filled",
@@ -34,20 +37,26 @@ __all__ = [
     "store_of",
 ]
 
-STORES: dict[str, type[ResultStore]] = {"sqlite": SqliteStore, "in_memory": InMemoryStore}
+STORES: dict[str, type[ResultStore]] = {
+    "sqlite": SqliteStore,
+    "in_memory": InMemoryStore,
+    "postgres": PostgresStore,
+}
 REGISTRY: Registry[ResultStore] = Registry("store", "smoothcert.stores", STORES, ResultStore)  # type: ignore[type-abstract]
 Place = Path | str | ResultStore
 VOID = "void"  # the fact that says why nothing in a run may be used
 
 
 def store_of(place: Place) -> ResultStore:
-    """The store at a place: a directory, a text in the grammar of plug-ins (which has a colon), or a store itself.
+    """The store at a place: a directory, URL#run, a text in the grammar of plug-ins (which has a colon), or a store itself.
 
     >>> str(store_of("runs/a")), str(store_of("sqlite:path=runs/a"))
     ('sqlite:path=runs/a', 'sqlite:path=runs/a')
     """
     if isinstance(place, ResultStore):
         return place
+    if isinstance(place, str) and is_server(place):
+        return PostgresStore.at(place)
     if isinstance(place, Path) or ":" not in place or Path(place).drive or Path(place).is_dir():
         if place in REGISTRY.names and not Path(place).exists():
             raise SettingError(
@@ -59,6 +68,8 @@ def store_of(place: Place) -> ResultStore:
 
 def directory_of(place: Place) -> Path | None:
     """The directory that a place is, None for any other store."""
+    if is_server(place):
+        return None
     store = store_of(place)
     return Path(store.path) if isinstance(store, SqliteStore) else None
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from smoothcert.records.record import Record
 from smoothcert.registry import Plugin
 from smoothcert.store.pictures import Picture
 
+Given = TypeVar("Given")
 Row = tuple[Record, float, Picture | None]  # a record, the seconds that it took, and a picture of its input
 
 
@@ -158,6 +159,9 @@ class Keeper(Protocol):
 
     def transaction(self) -> AbstractContextManager[None]:
         """Nobody else writes meanwhile; all of it is kept, or nothing."""
+
+    def insist(self, act: Callable[[], Given]) -> Given:
+        """What this act gives, done again while a connection was lost in it; it must find out what it has done before."""
 
     def facts(self) -> dict[str, Any]:
         """What all promises have in common."""

@@ -7,10 +7,10 @@ import os
 import sqlite3
 import weakref
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,12 +20,13 @@ from smoothcert.maths import FloatArray
 from smoothcert.records.promise import Promise
 from smoothcert.regions import Region
 
+Given = TypeVar("Given")
 FORMAT = 1
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS memory_facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS memory_promises (sequence INTEGER PRIMARY KEY, run TEXT NOT NULL, idx INTEGER,
     label INTEGER NOT NULL, soundness TEXT NOT NULL, radius REAL NOT NULL, norm REAL NOT NULL, shapes TEXT NOT NULL,
-    center BLOB NOT NULL, scale NOT NULL, details TEXT NOT NULL, checksum INTEGER NOT NULL, UNIQUE (run, idx));
+    center BLOB NOT NULL, scale BLOB NOT NULL, details TEXT NOT NULL, checksum INTEGER NOT NULL, UNIQUE (run, idx));
 """
 
 
@@ -89,6 +90,10 @@ class MemoryFile:
         """Let go of the file."""
         self._close()
 
+    def insist(self, act: Callable[[], Given]) -> Given:
+        """Once: a file is not lost from one moment to the next."""
+        return act()
+
     def facts(self) -> dict[str, Any]:
         """What all promises have in common: format, dim, norm, owner; and void, if they may not be used."""
         with self.explained():
@@ -103,8 +108,8 @@ class MemoryFile:
     def add(self, promise: Promise) -> None:
         """Keep one promise, inside a transaction."""
         with self.explained():
-            row = _packed(promise)
-            self._db.execute(f"INSERT INTO memory_promises VALUES ({'?, ' * len(row)}?)", (*row, _checksum(row)))
+            row = packed(promise)
+            self._db.execute(f"INSERT INTO memory_promises VALUES ({'?, ' * len(row)}?)", (*row, checksum(row)))
 
     def after(self, sequence: int) -> Iterator[Promise]:
         """The promises made after this one, in order."""
@@ -128,10 +133,8 @@ class MemoryFile:
 
     def _selected(self, condition: str, *values: str | int) -> Iterator[Promise]:
         with self.explained():
-            for *row, checksum in self._db.execute(f"SELECT * FROM memory_promises WHERE {condition}", values):
-                if checksum != _checksum(tuple(row)):
-                    raise ValueError(f"promise {row[0]} does not match its checksum")
-                yield _unpacked(tuple(row))
+            for row in self._db.execute(f"SELECT * FROM memory_promises WHERE {condition}", values):
+                yield unpacked(row)
 
 
 def _connected(address: str, *, uri: bool = False) -> sqlite3.Connection:
@@ -176,23 +179,26 @@ def _create(path: Path) -> None:
         draft.unlink(missing_ok=True)
 
 
-def _packed(promise: Promise) -> tuple[Any, ...]:
+def packed(promise: Promise) -> tuple[Any, ...]:
+    """A promise as the columns of a row, all but the last, its checksum."""
     region = promise.region
     center, scale = np.asarray(region.center, dtype="<f8"), np.asarray(region.scale, dtype="<f8")
     shapes = json.dumps([center.shape, scale.shape])
     return (
         *(promise.sequence, promise.run, None if promise.index is None else int(promise.index), int(promise.label)),
         *(promise.soundness.value, float(region.radius), float(region.norm), shapes),
-        *(_pressed(center), float(scale) if scale.ndim == 0 else _pressed(scale)),
+        *(_pressed(center), _pressed(scale)),
         json.dumps(promise.details, sort_keys=True),
     )
 
 
-def _unpacked(row: tuple[Any, ...]) -> Promise:
-    sequence, run, index, label, soundness, radius, norm, shapes, center, scale, details = row
+def unpacked(row: tuple[Any, ...]) -> Promise:
+    """The promise in a row; one that was altered is a ValueError."""
+    if row[-1] != checksum(row[:-1]):
+        raise ValueError(f"promise {row[0]} does not match its checksum")
+    sequence, run, index, label, soundness, radius, norm, shapes, center, scale, details, _ = row
     center_shape, scale_shape = json.loads(shapes)
-    values = np.array(scale) if isinstance(scale, float) else _array(scale, scale_shape)
-    region = Region(_array(center, center_shape), values, radius, norm)
+    region = Region(_array(center, center_shape), _array(scale, scale_shape), radius, norm)
     return Promise(sequence, run, index, label, region, Soundness(soundness), json.loads(details))
 
 
@@ -204,6 +210,6 @@ def _array(data: bytes, shape: list[int]) -> FloatArray:
     return np.frombuffer(zlib.decompress(data), dtype="<f8").reshape(shape).astype(float)
 
 
-def _checksum(row: tuple[Any, ...]) -> int:
+def checksum(row: tuple[Any, ...]) -> int:
     """CRC-32 of a row: a promise that a failing disk altered must not be kept wrongly."""
     return zlib.crc32(b"|".join(value if isinstance(value, bytes) else repr(value).encode() for value in row))

@@ -111,5 +111,5 @@
     });
   }
 
-  Object.assign(Smoothcert, { curves, probabilities, histograms, room, lineTitle: title, normsOf: (lines) => unique(lines.map((line) => line.norm)), hoverCard: (rows) => element("div", { class: "hover" }, rows) });
+  Object.assign(Smoothcert, { curves, probabilities, histograms, room, lineTitle: title, normsOf: (lines) => unique(lines.map((line) => line.norm)) });
 })();
