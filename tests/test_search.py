@@ -64,7 +64,11 @@ class Workshop:
 
         noise = Noise.isotropic(point.law, point.sigma, grid=1 / 255)
         model = load_model(str(weights), shape=source.shape, classes=source.classes)
-        votes: dict[str, Any] = {"estimate": 200, "estimator": "fixed", "engine": sc.Engine(shared_noise=True)}
+        votes: dict[str, Any] = {
+            "estimate": 200,
+            "estimator": "fixed:rivals=rest",
+            "engine": sc.Engine(shared_noise=True),
+        }
         smoother = sc.Smoother(model, noise, GRID.norms[0], **votes)
         sc.certify_all(smoother, source, folder, indices=SUBSET, rows=2, progress=count)
 
@@ -120,7 +124,7 @@ def test_another_norm_is_as_if_certified_in_it(linear_model: nn.Module, tmp_path
     noise = Noise("gaussian", torch.linspace(0.1, 0.4, 784).reshape(1, 28, 28), grid=1 / 255)
     runs = {}
     for own in (2.0, norm):
-        smoother = sc.Smoother(linear_model, noise, own, estimate=500, estimator="fixed")
+        smoother = sc.Smoother(linear_model, noise, own, estimate=500, estimator="fixed:rivals=rest")
         runs[own] = sc.certify_all(smoother, ArrayDataset("noise", pixels), tmp_path / f"l{own:g}", indices=[0, 1, 3])
     with open_run(runs[norm]) as store:
         assert at_norm(runs[2.0], norm, [0, 1, 3]) == list(store.records())

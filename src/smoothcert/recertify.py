@@ -53,7 +53,14 @@ def recertify(run: Place, out: Place, changes: Mapping[str, Any]) -> int:
         records = records if box is None else _clipped(records, box, store)
         pictures = {index: store.picture(index) for index in store.pictured()}
         certified = [
-            judge_again(record, new, facts["shape"], store, against, _center(record, pictures, facts["shape"]))
+            judge_again(
+                record,
+                new,
+                facts["shape"],
+                store,
+                against,
+                pictured_center(record, pictures.get(record.index), facts["shape"]),
+            )
             for record in records
         ]
         parameters = {record.scale for record in records} | {record.loc for record in records}
@@ -84,14 +91,13 @@ def _clipped(records: Sequence[Record], box: Box, store: ResultStore) -> list[Re
             found = "kept no picture" if picture is None else f"reaches from {picture.low:g} to {picture.high:g}"
             raise InputError(
                 f"the box {box} must hold every input, and that of index {record.index} {found}; give a box that holds them "
-                "all, or certify anew with --box"
+                "all, or certify anew with --set noise.box=LOW..HIGH"
             )
     return [replace(record, domain=with_box(record.domain, box)) for record in records]
 
 
-def _center(record: Record, pictures: Mapping[int, Picture | None], shape: Sequence[int]) -> FloatArray | None:
+def pictured_center(record: Record, picture: Picture | None, shape: Sequence[int]) -> FloatArray | None:
     """The input that was certified, if its volume in the input box was known and its picture shows it exactly."""
-    picture = pictures.get(record.index)
     known = picture is not None and record.boxed_proxy_radius is not None and record.domain.startswith("grid 1/255")
     return grid_point_of(picture, shape) if picture is not None and known else None
 

@@ -99,7 +99,7 @@ class Region:
 
         >>> flat = Region(np.full(100, 0.5), np.r_[np.full(50, 1.0), np.full(50, 9.0)], 1.0, norm=2)
         >>> round(flat.proxy_radius, 6), round(flat.boxed_proxy_radius(Box(0, 1)), 2)
-        (3.0, 1.1)
+        (3.0, 1.83)
         """
         if not self.radius > 0:
             return 0.0

@@ -30,7 +30,7 @@ from smoothcert.maths.geometry import round_down
 from smoothcert.maths.intervals import lower_bound
 from smoothcert.metrics.score import Score, robustness_score
 from smoothcert.radius import check_norm
-from smoothcert.recertify import check_judgeable, judge_again
+from smoothcert.recertify import check_judgeable, judge_again, pictured_center
 from smoothcert.records.facts import plan_of
 from smoothcert.records.readings import Estimates, reread, upper_radii
 from smoothcert.records.record import Record
@@ -210,7 +210,10 @@ def at_norm(run: Place, norm: float, indices: Sequence[int]) -> list[Record]:
         plan = plan_of(facts["configuration"])
         records = [record for record in store.records() if record.index in asked]
         check_judgeable(facts["configuration"], records)
-        return [judge_again(record, plan, facts["shape"], store, norm) for record in records]
+        shape = facts["shape"]
+        pictures = {index: store.picture(index) for index in store.pictured() if index in asked}
+        centers = [pictured_center(record, pictures.get(record.index), shape) for record in records]
+        return [judge_again(r, plan, shape, store, norm, center) for r, center in zip(records, centers, strict=True)]
 
 
 def best_of(rows: Sequence[Row]) -> dict[float, Row]:

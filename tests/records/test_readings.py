@@ -46,7 +46,7 @@ def test_estimates_are_kept_and_met_at_their_places(tmp_path: Path, monkeypatch:
 def test_records_read_otherwise_are_estimates(linear_model: nn.Module, tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, size=(6, 1, 28, 28), dtype=np.uint8)
     noise = sc.Noise.isotropic("laplace", 0.7, grid=1 / 255)
-    smoother = sc.Smoother(linear_model, noise, 1, estimate=300, estimator="fixed")
+    smoother = sc.Smoother(linear_model, noise, 1, estimate=300, estimator="fixed:rivals=rest")
     with open_run(sc.certify_all(smoother, ArrayDataset("noise", pixels), tmp_path / "run")) as store:
         records = list(store.records())
     assert {record.label is None for record in records} == {True, False}

@@ -116,7 +116,7 @@ def claim_and_append(store: ResultStore, number: int) -> None:
     """Wait for the word, claim, append, and say whose claim stands."""
     print("ready", flush=True)
     sys.stdin.readline()
-    kept = store.claim("configuration", number)
+    kept = store.claim("number", number)
     store.append(record_at(number), 1.0)
     store.append(record_at(9), float(number))
     store.close()

@@ -215,7 +215,7 @@ class StoreSuite(Suite):
                 def claim(number: int, place: Path = place, gate: Any = gate, kept: dict[int, int] = kept) -> None:
                     with member(place) as own:
                         gate.wait()
-                        kept[number] = own.claim("configuration", number)
+                        kept[number] = own.claim("number", number)
 
                 threads = [threading.Thread(target=claim, args=(number,)) for number in range(4)]
                 for thread in threads:
@@ -311,7 +311,5 @@ class LastingStoreSuite(StoreSuite):
                 one.stdin.flush()
             told = [one.communicate(timeout=120)[0].strip() for one in running]
             assert [one.returncode for one in running] == [0, 0, 0]
-            assert set(told) == {str(store.facts()["configuration"])}, (
-                f"several claims were told that they stand: {told}"
-            )
+            assert set(told) == {str(store.facts()["number"])}, f"several claims were told that they stand: {told}"
             assert store.indices() == {0, 1, 2, 9}, f"{store} lost what one of several writers appended"
