@@ -50,7 +50,16 @@ def weakest(labels: Iterable[Soundness]) -> Soundness:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Inside region the smoothed classifier answers label; an abstention has label None, region None, radius 0.0."""
+    """Inside region the smoothed classifier answers label; an abstention has label None, region None, radius 0.0.
+
+    ``radius`` is in the units of the input, and compares between certificates. ``region.radius`` counts in multiples of
+    ``region.scale``, and says nothing without it; the two are equal where the scale is 1.
+
+    >>> region = Region(np.zeros(2), np.array([0.5, 2.0]), 1.2, norm=2)
+    >>> certificate = Certificate(3, Bound(0.9, 0.001, 1000), region, Soundness.FROZEN)
+    >>> certificate.radius, certificate.region.radius
+    (0.6, 1.2)
+    """
 
     label: int | None
     bound: Bound

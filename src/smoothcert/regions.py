@@ -20,7 +20,8 @@ from smoothcert.maths.overlap import clear_radius, largest_gauge
 class Region:
     """All y with ‖(y - center)/scale‖_norm <= radius.
 
-    scale has the center's shape, or broadcasts to it (a scalar is a plain ball).
+    scale has the center's shape, or broadcasts to it (a scalar is a plain ball). radius counts in multiples of scale; the
+    radius in the units of the input, which a certificate calls its own, is inner_radius = radius times the least scale.
 
     >>> region = Region(center=np.zeros(2), scale=np.array([1.0, 4.0]), radius=0.5, norm=2)
     >>> region.inner_radius, region.proxy_radius, region.contains([0.0, 1.9]), region.contains([0.6, 0.0])
@@ -98,7 +99,7 @@ class Region:
 
         >>> flat = Region(np.full(100, 0.5), np.r_[np.full(50, 1.0), np.full(50, 9.0)], 1.0, norm=2)
         >>> round(flat.proxy_radius, 6), round(flat.boxed_proxy_radius(Box(0, 1)), 2)
-        (3.0, 1.1)
+        (3.0, 1.83)
         """
         if not self.radius > 0:
             return 0.0

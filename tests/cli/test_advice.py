@@ -13,6 +13,7 @@ import torch
 import smoothcert as sc
 import smoothcert.cli
 from smoothcert.data import ArrayDataset
+from smoothcert.models.weights import save_weights
 
 NETWORKS = """
 import torch
@@ -82,6 +83,38 @@ def test_other_noise_than_in_training(
         assert (told in said(monkeypatch, capfd, *words)[1]) is expected
     rows = json.loads(said(monkeypatch, capfd, "report", "runs/0.3", "--json", "--out", "r")[0])
     assert all(value == value for value in rows[0].values())  # a NaN is no JSON, and not equal to itself
+
+
+def test_inputs_of_the_training(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    labels = np.arange(40) % 2
+    inputs = np.random.default_rng(1).normal(size=(40, 4)).astype(np.float32)
+    np.savez(folder / "own.npz", x=inputs, y=labels)
+    np.savez(folder / "other.npz", x=inputs + 1, y=labels)
+    train = ("train", "--model", "mlp", "--sigma", "0.5", "--epochs", "1", "--out", "net")
+    said(monkeypatch, capfd, *train, "--data", "own.npz", "--indices", "0-29")
+    asked = {
+        ("own.npz", "28-31"): "model.safetensors was trained on 2 of these 4 inputs",
+        ("own.npz", "30-31"): "",
+        ("other.npz", "0-3"): "",
+    }
+    for number, ((data, indices), expected) in enumerate(asked.items()):
+        words = ("certify", "--model", "net/model.safetensors", "--data", data, "--sigma", "0.5", "--indices", indices)
+        told = said(monkeypatch, capfd, *words, *QUICK[2:], "--out", f"runs/{number}")[1]
+        assert expected in told
+        assert ("was trained on" in told) is bool(expected)
+
+
+@pytest.mark.parametrize("told", ["[]", "nonsense", '{"data": "[1]"}', '{"data": "{\\"skip\\": 0}"}', '{"data": 7}'])
+def test_what_others_write_about_their_training(
+    told: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2))
+    save_weights(folder / "w.safetensors", network, {"smoothcert.settings": told})
+    words = ("--weights", "w.safetensors", "--data", "x.npz", "--sigma", "0.5", *QUICK, "--out", "run")
+    assert "note:" not in said(monkeypatch, capfd, "certify", "--model", "nets:fixed", *words)[1]
 
 
 def test_json_has_null_where_there_is_no_number(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from smoothcert.cli.build import indices_of
 from smoothcert.cli.console import errors
-from smoothcert.config import Settings
+from smoothcert.config import DataSettings, Settings
+from smoothcert.errors import SmoothcertError
 
 if TYPE_CHECKING:
     from smoothcert.data.base import Dataset
@@ -15,14 +18,14 @@ if TYPE_CHECKING:
 
 SAMPLE = 16  # inputs that are looked at
 SMALL = 0.02  # of the range of the inputs: less noise than that hardly moves them
-TRAINED_WITH = "smoothcert.noise"  # where a file of weights says it
+TRAINED_WITH, TRAINED_HOW = "smoothcert.noise", "smoothcert.settings"  # where a file of weights says it
 
 
 def advise(settings: Settings, smoother: Smoother, dataset: Dataset, indices: list[int]) -> None:
     """Print a note for each thing that makes poor certificates more often than not."""
     from smoothcert.sight import Sight
 
-    notes = [*_random(settings, smoother)]
+    notes = [*_random(settings, smoother), *_learned(settings, dataset, indices)]
     if not isinstance(smoother.noise, Sight):  # views have no sigma
         notes += [*_trained_otherwise(settings, smoother), *_wide(smoother, dataset, indices)]
     for note in notes:
@@ -31,18 +34,42 @@ def advise(settings: Settings, smoother: Smoother, dataset: Dataset, indices: li
 
 def _trained_otherwise(settings: Settings, smoother: Smoother) -> Iterator[str]:
     """Was the network trained with other noise? Its file says with which."""
-    from smoothcert.models import read_metadata
     from smoothcert.training.naming import noise_in_words
 
-    file = Path(settings.model.weights or settings.model.source or "")
-    if file.suffix.lower() != ".safetensors" or smoother.tuner.reads_input:
+    file, told = _weights(settings)
+    if smoother.tuner.reads_input:
         return
-    trained = read_metadata(file).get(TRAINED_WITH)
+    trained = told.get(TRAINED_WITH)
     here = noise_in_words(smoother.noise, None)
     # Noise per coordinate is told by a hash, which says nothing to anybody.
     if trained is not None and trained != here and "sha256" not in trained + here and "shaped" not in trained:
         with_what = "without noise" if trained == "none" else f"with {trained}"
         yield f"{file} was trained {with_what}, and is certified with {here}; it answers best under the noise it was trained with"
+
+
+def _learned(settings: Settings, dataset: Dataset, indices: list[int]) -> Iterator[str]:
+    """Was the network trained on these very inputs? Its file says on which."""
+    file, told = _weights(settings)
+    try:
+        trained = json.loads(json.loads(told.get(TRAINED_HOW, "{}")).get("data") or "{}")
+        if not trained or trained.pop("fingerprint") != dataset.fingerprint():
+            return
+        seen = set(indices_of(DataSettings(**trained), dataset)).intersection(indices)
+    except (ValueError, TypeError, AttributeError, KeyError, SmoothcertError):  # a file of somebody else
+        return
+    if seen:
+        yield (
+            f"{file} was trained on {len(seen)} of these {len(indices)} inputs: each certificate holds, but the accuracy says nothing "
+            "of new inputs; certify those that it has not seen (another file or split, or --indices)"
+        )
+
+
+def _weights(settings: Settings) -> tuple[Path, dict[str, str]]:
+    """The file of weights, and what it says of itself; nothing if it is not one of training."""
+    from smoothcert.models import read_metadata
+
+    file = Path(settings.model.weights or settings.model.source or "")
+    return file, read_metadata(file) if file.suffix.lower() == ".safetensors" else {}
 
 
 def _random(settings: Settings, smoother: Smoother) -> Iterator[str]:

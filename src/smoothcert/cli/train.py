@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,9 +13,12 @@ from smoothcert.cli.build import dataset_of, indices_of, noise_is_told, noise_of
 from smoothcert.cli.console import errors, progress_bar
 from smoothcert.cli.flags import Given, takes
 from smoothcert.cli.ucan import LEARNING
-from smoothcert.config import NoiseSettings, Settings
+from smoothcert.config import DataSettings, NoiseSettings, Settings
 from smoothcert.errors import DataError, ModelError
 from smoothcert.training.settings import TrainSettings
+
+if TYPE_CHECKING:
+    from smoothcert.data.base import Dataset
 
 NAME = "train"
 EXAMPLE = "smoothcert train --model small_cnn --data digits --recipe consistency --sigma 0.5 --epochs 10 --out cnn"
@@ -74,6 +78,12 @@ def usual_recipe(settings: Settings) -> str:
     return "ucan" if settings.generator.source in LEARNING else TrainSettings.recipe
 
 
+def _told(settings: DataSettings, dataset: Dataset) -> str:
+    """Which inputs are trained on, as the file of weights says it: of which content, and how they were chosen."""
+    chosen = {name: value for name, value in asdict(settings).items() if name != "source"}
+    return json.dumps({"fingerprint": dataset.fingerprint()} | chosen)
+
+
 def train_model(settings: Settings, out: Path) -> Path:
     """Train as the settings say, with a progress bar; the path of the weights."""
     if not is_silent(settings.noise):
@@ -114,6 +124,7 @@ def train_model(settings: Settings, out: Path) -> Path:
         plan = replace(plan, start=f"weights {identity(model)[:16]}")
     elif not is_network(str(architecture["name"])):  # another network must not go on where this one stopped
         plan = replace(plan, start=f"factory {identity(model)[:16]}")
+    plan = replace(plan, data=_told(settings.data, train_data))
     with progress_bar("train", plan.epochs) as tell:
 
         def step(report: BatchReport) -> None:

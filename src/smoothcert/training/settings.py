@@ -13,7 +13,7 @@ class TrainSettings(Checked):
     """How to train: the recipe and the optimisation; the noise is given beside them.
 
     ``start`` names the weights that the model comes with, if they are not the seed's own: it is recorded, and a resumed run
-    must share it. ``validation`` and ``tensorboard`` are for the command, which holds the data.
+    must share it. ``data`` says which inputs it learns from, for its file of weights alone. ``validation`` and ``tensorboard`` are for the command, which holds the data.
 
     >>> TrainSettings(optimizer="adamm")
     Traceback (most recent call last):
@@ -51,6 +51,7 @@ class TrainSettings(Checked):
     )
     seed: int = setting(0, "Seed of the weights, the order and the noise.", least=0)
     start: str = "seed"
+    data: str = ""
     device: str = setting("cpu", "Where to train: cpu or cuda.")
     validation: int = setting(
         0,
