@@ -30,6 +30,10 @@ MODES: dict[Any, int] = {
 }
 
 
+# What a model raises that cannot take its input. Nothing wider: torch stops a recomputed forward by an exception of its own.
+ORDINARY = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+
+
 class Classifier(nn.Module):
     """A callable from a batch to logits (batch, classes), or to an output that carries them as ``.logits``."""
 
@@ -71,7 +75,7 @@ class Classifier(nn.Module):
             return self._said(x.to(kinds.pop()) if len(kinds) == 1 else x)
         except SmoothcertError:
             raise
-        except Exception as problem:
+        except ORDINARY as problem:
             reason = str(problem).strip().splitlines() or [type(problem).__name__]
             raise ModelError(
                 f"the model failed on a batch of shape {tuple(x.shape)} and type {x.dtype}: {reason[0]}; give data of the shape that "
