@@ -17,7 +17,7 @@ class ModelSettings(Checked):
     source: str | None = setting(
         None,
         "A .safetensors file written by smoothcert train, a name (small_cnn, mlp:width=64, resnet18, …), a torch.export .pt2, "
-        "TorchScript .ts or .onnx file, a folder of transformers, timm:name, or package.module:factory.",
+        "TorchScript .ts or .onnx file, a folder of transformers, hub:owner/name, timm:name, or package.module:factory.",
         flag="--model",
     )
     weights: str | None = setting(

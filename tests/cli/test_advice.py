@@ -151,3 +151,52 @@ def test_python_shows_how_far_it_is(
     )
     sc.certify_all(smoother, data, tmp_path / "run", progress=wanted)
     assert ("certify: 1 of 3, after" in capfd.readouterr().err) is wanted
+
+
+def test_machines_read_the_numbers_of_commands(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def read(*words: str) -> object:
+        return json.loads(said(monkeypatch, capfd, *words, "--json")[0])
+
+    train = ("train", "--model", "mlp", "--sigma", "0.3", "--epochs", "1", "--limit", "200", "--out", "net")
+    trained = read(*train, "--validation", "50")
+    assert isinstance(trained, dict)
+    assert (trained["model"], trained["epoch"]) == ("net/model.safetensors", 1)
+    assert all(0 <= trained[name] <= 1 for name in ("accuracy", "validation_accuracy"))
+    certify = ("certify", "--model", "net/model.safetensors", "--sigma", "0.3", *QUICK, "--out", "run")
+    told = read(*certify, "--dry-run")
+    assert isinstance(told, dict)
+    assert (told["inputs"], told["votes"]) == (2, 240)
+    assert not (folder / "run").exists()
+    assert read(*certify) == {"run": "run", "inputs": 2}
+    assert read(*certify, "--dry-run") is None  # nothing is left to do
+    words = (
+        "--model",
+        "mlp",
+        "--parameter",
+        "beta=2",
+        "--sigmas",
+        "0.3",
+        "--norms",
+        "2,inf",
+        "--limit",
+        "2",
+        "-n",
+        "50",
+    )
+    rows = read("search", *words, "--epochs", "1", "--train-limit", "100", "--out", "search")
+    assert isinstance(rows, list)
+    assert {(row["law"], row["score"]["norm"]) for row in rows} == {
+        ("generalized_normal:beta=2", 2.0),
+        ("generalized_normal:beta=2", "inf"),
+    }
+
+
+@pytest.mark.slow
+def test_machines_read_the_demo(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ("demo", "--limit", "1", "--estimate", "20", "--epochs", "1", "--out", "demo", "--json")
+    rows = json.loads(said(monkeypatch, capfd, *words)[0])
+    assert [row["inputs"] for row in rows] == [1] * 4

@@ -226,10 +226,42 @@ class TestTransformers:
             load_model(folder[1], shape=SHAPE)
 
 
+class TestHub:
+    """hub:owner/name, with a stand-in for the hub."""
+
+    folder = TestTransformers.folder
+
+    def test_a_name_is_fetched_as_a_folder(
+        self, folder: tuple[nn.Module, Path], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked = []
+
+        def fetch(name: str, allow_patterns: list[str]) -> str:
+            asked.append((name, allow_patterns))
+            if name != "owner/tiny":
+                raise OSError("404")
+            return str(folder[1])
+
+        monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
+        expected = load_model(folder[1], shape=SHAPE)(X).detach()
+        assert same(load_model("hub:owner/tiny", shape=SHAPE), expected)
+        assert same(load_model(f"hub:{folder[1]}", shape=SHAPE), expected)
+        assert asked == [("owner/tiny", ["*.json", "*.safetensors"])]  # never a pickle, never code
+        with pytest.raises(ModelError, match=r"'owner/none' cannot be fetched .*404; give its name there"):
+            load_model("hub:owner/none", shape=SHAPE)
+        with pytest.raises(ModelError, match="holds its own weights"):
+            load_model("hub:owner/tiny", shape=SHAPE, weights="w.safetensors")
+
+
 class TestGuards:
     @pytest.mark.parametrize(
         ("library", "spec"),
-        [("timm", "timm:resnet18"), ("torchvision", "torchvision:resnet18"), ("onnxruntime", "net.onnx")],
+        [
+            ("timm", "timm:resnet18"),
+            ("torchvision", "torchvision:resnet18"),
+            ("onnxruntime", "net.onnx"),
+            ("transformers", "hub:owner/name"),
+        ],
     )
     @pytest.mark.parametrize("problem", [ImportError, RuntimeError, OSError])
     def test_a_library_that_does_not_import_is_named(
@@ -242,9 +274,7 @@ class TestGuards:
             raise problem(f"operator {name}::nms does not exist")
 
         monkeypatch.setattr("smoothcert.extras.import_module", broken)
-        with pytest.raises(
-            MissingExtra, match=rf"{library}::nms does not exist.*pip install 'smoothcert\[{library}\]'"
-        ):
+        with pytest.raises(MissingExtra, match=rf"::nms does not exist.*pip install 'smoothcert\[{library}\]'"):
             load_model(spec, shape=SHAPE, classes=4, weights=None)
 
     @pytest.mark.parametrize("spec", ["timm:cnn", "torchvision:cnn"])

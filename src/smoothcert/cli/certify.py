@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,10 +11,10 @@ import typer
 
 from smoothcert.cli.advice import advise
 from smoothcert.cli.build import check_told, dataset_of, indices_of, smoother_of
-from smoothcert.cli.console import errors, progress_bar
+from smoothcert.cli.console import errors, print_json, progress_bar
 from smoothcert.cli.flags import Given, takes
 from smoothcert.cli.of_run import where_it_began
-from smoothcert.cli.options import command_line
+from smoothcert.cli.options import Json, command_line
 from smoothcert.cli.runtime import with_runtime
 from smoothcert.config import Settings
 from smoothcert.engine import AUTO
@@ -47,6 +48,7 @@ def command(
         bool,
         typer.Option("--dry-run", help="Say what it would cost and could prove, from one block of votes, and stop."),
     ] = False,
+    json: Json = False,
 ) -> None:
     """Certify inputs of a data set into a run directory.
 
@@ -57,9 +59,14 @@ def command(
     shown = without_passwords(place)
     if dry_run:
         told = foretold(given.over(Settings), place)
+        if json:
+            print_json(None if told is None else asdict(told))
+            return
         print(told or f"every input is in {shown} already, or its views are asked once each")
         return
     done = certify_run(given.over(Settings), place, note=command_line())
+    if json:
+        print_json({"run": shown, "inputs": done})
     errors.print(f"{done} inputs in {shown}; look at them with: smoothcert report {shown}")
 
 

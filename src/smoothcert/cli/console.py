@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import codecs
+import json
+import math
 import sys
 from contextlib import AbstractContextManager
 from io import TextIOWrapper
+from typing import Any
 
 from rich.console import Console
 
@@ -37,6 +40,22 @@ PLAIN = {
 def progress_bar(title: str, total: float | None = None) -> AbstractContextManager[Tell]:
     """How far a command is, between its other messages on standard error."""
     return progress_of(title, total, errors)
+
+
+def print_json(value: Any) -> None:
+    """The value for machines, on standard output."""
+    print(json.dumps(_plain(value), allow_nan=False, default=str))
+
+
+def _plain(value: Any) -> Any:
+    """The value with null where there is no number, and infinities as text, since JSON has neither."""
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value
 
 
 def print_anywhere() -> None:

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from smoothcert.cli.certify import certify_run
-from smoothcert.cli.console import errors, output
+from smoothcert.cli.console import errors, output, print_json
+from smoothcert.cli.options import Json
 from smoothcert.cli.train import train_model
 from smoothcert.config import Settings
 from smoothcert.plan import IN_RUN
@@ -31,6 +32,7 @@ def command(
     limit: Annotated[int, typer.Option(help="Test digits to certify.", min=1)] = 60,
     estimate: Annotated[int, typer.Option(help="Votes per digit.", min=20)] = 4000,
     epochs: Annotated[int, typer.Option(help="Training epochs.", min=1)] = 8,
+    json: Json = False,
 ) -> None:
     """Train a small network under noise, certify test digits with fixed and with tuned noise, and make a report.
 
@@ -38,7 +40,7 @@ def command(
     """
     from smoothcert.report.runs import read_runs
     from smoothcert.report.sheets import to_rich
-    from smoothcert.report.tables import common_radii, main_sheet
+    from smoothcert.report.tables import common_radii, main_sheet, summary
     from smoothcert.report.write import write_report
 
     errors.print(f"1. train a small network on 4 000 embedded digits with Gaussian noise, sigma = {SIGMA}")
@@ -63,8 +65,12 @@ def command(
         runs.append(directory)
     found = read_runs(runs)
     lines = [line for run in found for line in run.lines]
-    output.print(to_rich(main_sheet(lines, common_radii(lines)), output.width))
-    page = write_report(found, common_radii(lines), out)
+    radii = common_radii(lines)
+    page = write_report(found, radii, out)
+    if json:
+        print_json([summary(line, radii) for line in lines])
+        return
+    output.print(to_rich(main_sheet(lines, radii), output.width))
     print(
         f"Open {page} in a browser; its figures and tables lie beside it, the records in {', '.join(map(str, runs))}."
     )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json as jsonlib
-import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from smoothcert.cli.console import errors, output
+from smoothcert.cli.console import errors, output, print_json
 from smoothcert.cli.options import Json, numbers
 
 NAME = "report"
@@ -47,21 +45,10 @@ def command(
     chosen = common_radii(lines) if radii is None else numbers(radii, "--radii")
     page = write_report(found, chosen, out or (directory_of(runs[0]) or Path()) / "report")
     if json:
-        print(jsonlib.dumps([_plain(summary(line, chosen)) for line in lines], allow_nan=False))
+        print_json([summary(line, chosen) for line in lines])
     else:
         for sheet in tables(lines, chosen):
             output.print(to_rich(sheet, output.width))
     for warning in unfair(found):
         errors.print(f"note: {warning.words}")
     errors.print(f"report: {page}")
-
-
-def _plain(value: Any) -> Any:
-    """The value with null where there is no number, and infinities as text, since JSON has neither."""
-    if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_plain(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else str(value)
-    return value

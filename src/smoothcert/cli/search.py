@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,7 @@ import typer
 from smoothcert.cli import options as o
 from smoothcert.cli.build import dataset_of, indices_of
 from smoothcert.cli.certify import certify_run
-from smoothcert.cli.console import errors, output
+from smoothcert.cli.console import errors, output, print_json
 from smoothcert.cli.flags import Given, takes
 from smoothcert.cli.train import train_model
 from smoothcert.config import Settings
@@ -104,7 +103,7 @@ def command(
     indices = indices_of(base.data, dataset_of(base.data))
     rows = search(asked, indices, out, train=train, certify=certify, estimates=estimates)
     if json:
-        print(jsonlib.dumps([asdict(row) for row in rows], default=str))
+        print_json([asdict(row) for row in rows])
     else:
         output.print(table(asked, rows))
     for norm, row in best_of(rows).items():

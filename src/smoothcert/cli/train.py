@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import json as jsonlib
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from smoothcert.cli.build import dataset_of, indices_of, noise_is_told, noise_of
-from smoothcert.cli.console import errors, progress_bar
+from smoothcert.cli.console import errors, print_json, progress_bar
 from smoothcert.cli.flags import Given, takes
+from smoothcert.cli.options import Json
 from smoothcert.cli.ucan import LEARNING
 from smoothcert.config import DataSettings, NoiseSettings, Settings
 from smoothcert.errors import DataError, ModelError
@@ -35,6 +36,7 @@ def command(
     out: Annotated[
         Path, typer.Option(help="The directory for checkpoints and model.safetensors; continued if it exists.")
     ],
+    json: Json = False,
 ) -> None:
     """Train a network, built in or your own (package.module:factory), under noise, so that certifying it with the same noise is worth while.
 
@@ -45,9 +47,20 @@ def command(
     usual = usual_recipe(given.over(Settings))
     settings = given.over(Settings, {"train.recipe": usual})
     path = train_model(settings, out)
+    if json:
+        print_json(_numbers(path))
     source = settings.model.source or ""
     again = f"--model {source} --weights {path}" if ":" in source and source == _network(source) else f"--model {path}"
     errors.print(f"model: {path}; certify it with: smoothcert certify {again} …")
+
+
+def _numbers(path: Path) -> dict[str, object]:
+    """The file of a trained network, and what it says of its accuracy under noise."""
+    from smoothcert.models import read_metadata
+
+    told = read_metadata(path)
+    names = ("epoch", "accuracy", "validation_accuracy")
+    return {"model": str(path)} | {name: jsonlib.loads(told.get(f"smoothcert.{name}", "null")) for name in names}
 
 
 def _network(source: str) -> str:
@@ -81,7 +94,7 @@ def usual_recipe(settings: Settings) -> str:
 def _told(settings: DataSettings, dataset: Dataset) -> str:
     """Which inputs are trained on, as the file of weights says it: of which content, and how they were chosen."""
     chosen = {name: value for name, value in asdict(settings).items() if name != "source"}
-    return json.dumps({"fingerprint": dataset.fingerprint()} | chosen)
+    return jsonlib.dumps({"fingerprint": dataset.fingerprint()} | chosen)
 
 
 def train_model(settings: Settings, out: Path) -> Path:

@@ -1,6 +1,7 @@
 """Models of other libraries: a folder saved by transformers, and the architectures of timm and torchvision by name.
 
 folder/               what save_pretrained wrote: config.json, model.safetensors, perhaps preprocessor_config.json
+hub:OWNER/NAME        such a folder of the Hugging Face hub, fetched once
 timm:NAME             with a weights file
 torchvision:NAME      with a weights file
 """
@@ -21,6 +22,7 @@ from smoothcert.models.adapters import classifier_of
 from smoothcert.models.normalize import with_normalisation
 
 CONFIG, PREPROCESSOR = "config.json", "preprocessor_config.json"
+HUB = "hub:"
 LIBRARIES = ("timm", "torchvision")
 
 
@@ -56,6 +58,25 @@ def load_pretrained(folder: Path, shape: Sequence[int], normalised: bool) -> nn.
             f"the model of {folder} refuses inputs of shape {tuple(shape)}: {error}; give data of its size (--data folder:path=…,size=…)"
         ) from error
     return model.eval()
+
+
+def is_hub(spec: str) -> bool:
+    """Is this written as hub:owner/name?"""
+    return spec.startswith(HUB)
+
+
+def fetched(spec: str) -> Path:
+    """The local folder of hub:owner/name, or of hub:folder; weights and settings are fetched if they are missing, code never is."""
+    name = spec.removeprefix(HUB)
+    if Path(name).is_dir():
+        return Path(name)
+    hub = import_extra("huggingface_hub", "models of the Hugging Face hub", "transformers")
+    try:
+        return Path(hub.snapshot_download(name, allow_patterns=["*.json", "*.safetensors"]))
+    except Exception as error:  # no network, no such model, a private one: the library raises of all kinds
+        raise ModelError(
+            f"{name!r} cannot be fetched from the Hugging Face hub: {error}; give its name there, as hub:owner/name, or a folder"
+        ) from error
 
 
 def is_library(spec: str) -> bool:

@@ -6,6 +6,7 @@ model.pt2               a graph written by torch.export; it is code, so load onl
 model.ts                a model written by TorchScript (also .torchscript, .pt); code as well
 model.onnx              a graph in ONNX, run by onnxruntime
 folder/                 an image classifier saved by transformers
+hub:owner/name          such a folder of the Hugging Face hub
 timm:name               an architecture of timm, or torchvision:name, with a weights file
 package.module:factory  your own code; weights, if given, are loaded into what it returns
 package.module:Name     a Network of your own, with its sizes after another colon
@@ -23,7 +24,7 @@ from smoothcert.models.adapters import classifier_of
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
 from smoothcert.models.exported import load_exported
 from smoothcert.models.factory import from_factory, is_factory
-from smoothcert.models.libraries import build_from_library, is_library, is_pretrained, load_pretrained
+from smoothcert.models.libraries import build_from_library, fetched, is_hub, is_library, is_pretrained, load_pretrained
 from smoothcert.models.networks import REGISTRY, is_network, is_registered
 from smoothcert.models.normalize import check_normalisation, with_normalisation
 from smoothcert.models.onnx import load_onnx
@@ -34,7 +35,7 @@ from smoothcert.registry import split_spec
 Numbers = Sequence[float]
 WAYS = (
     "a built-in name, a .safetensors file written by training, a .pt2, .ts or .onnx file, a folder of transformers, "
-    "timm:name, torchvision:name, or package.module:factory"
+    "hub:owner/name, timm:name, torchvision:name, or package.module:factory"
 )
 
 
@@ -53,7 +54,7 @@ def load_model(
     Traceback (most recent call last):
     smoothcert.errors.UnknownName: unknown model 'small_cn'; did you mean 'small_cnn'? known: mlp, lenet, tiny_cnn, small_cnn, \
 resnet18, resnet50, resnet110, wide_resnet40; allowed: a built-in name, a .safetensors file written by training, a .pt2, .ts or \
-.onnx file, a folder of transformers, timm:name, torchvision:name, or package.module:factory
+.onnx file, a folder of transformers, hub:owner/name, timm:name, torchvision:name, or package.module:factory
     """
     text, suffix = str(spec), Path(spec).suffix.lower()
     _check_pair(mean, std, shape)
@@ -71,9 +72,10 @@ resnet18, resnet50, resnet110, wide_resnet40; allowed: a built-in name, a .safet
     if is_scripted(Path(spec)):
         _refuse_weights(text, weights)
         return _normalised(classifier_of(load_scripted(Path(spec))), mean, std)
-    if is_pretrained(Path(spec)):
+    if is_hub(text) or is_pretrained(Path(spec)):
         _refuse_weights(text, weights)
-        return _normalised(load_pretrained(Path(spec), shape, normalised=mean is not None), mean, std)
+        folder = fetched(text) if is_hub(text) else Path(spec)
+        return _normalised(load_pretrained(folder, shape, normalised=mean is not None), mean, std)
     if is_library(text):
         return _from_library(text, weights, shape, classes, mean, std)
     if is_factory(split_spec(text)[0]) and not is_network(text):
