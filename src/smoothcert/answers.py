@@ -101,6 +101,8 @@ class Loaded:
         try:
             compute = self.runtime.load(self.classifier, block)
             got = [self._asked(compute, rows.clone()) for rows in blocks]
+        except ModelError as problem:  # of the classifier, while it was traced: torch has just computed it
+            raise self._refused(f"cannot take this network ({_reason(problem.__cause__ or problem)})") from problem
         except SmoothcertError:
             raise
         except Exception as problem:  # exporters and compilers fail in ways of their own

@@ -14,7 +14,7 @@ from functools import partial
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
+from torch.utils.checkpoint import checkpoint
 
 from smoothcert.asks import Ask
 from smoothcert.errors import ModelError
@@ -136,5 +136,4 @@ def in_blocks(classify: Callable[..., Tensor], blocks: Iterable[tuple[Tensor, ..
     if len(every) == 1:
         return classify(*every[0])
     again = partial(checkpoint, classify, use_reentrant=False, preserve_rng_state=False)
-    with set_checkpoint_early_stop(False):  # else the second time is broken off by an error that looks like the model's
-        return torch.cat([again(*block) for block in every])
+    return torch.cat([again(*block) for block in every])

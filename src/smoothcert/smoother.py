@@ -45,7 +45,7 @@ from smoothcert.polling import Pollster, default_block, make_fixed
 from smoothcert.probing import Probe, RandomProbe
 from smoothcert.radius import proved_radius
 from smoothcert.records.record import Parameter
-from smoothcert.registry import Plugin
+from smoothcert.registry import Plugin, name_of
 from smoothcert.runtimes import runtime_named
 from smoothcert.sections import facts
 from smoothcert.seeds import Stage, draws_for
@@ -170,7 +170,9 @@ class Smoother(nn.Module, metaclass=_Brief):
         given = Sight(noise) if isinstance(noise, View) else noise
         self.noise = _of_type(given, Noise, 'sc.Noise.isotropic("gaussian", sigma=0.25)')
         self.aim, chooser = Aim.of(self.noise, norm, threat), _tuner_named(tuner)
-        self.aim.check(tunes="" if isinstance(chooser, FixedNoise) else chooser.title, own_randomness=own_randomness)
+        self.aim.check(
+            tunes="" if isinstance(chooser, FixedNoise) else name_of(type(chooser)), own_randomness=own_randomness
+        )
         asked = Voting(str(estimator_named(estimator)), estimate, alpha, radii, select=select, seed=seed)  # type: ignore[arg-type]
         if forward_draws < 1:
             raise SettingError(f"forward_draws={forward_draws} must be at least 1")
@@ -548,7 +550,7 @@ class Smoother(nn.Module, metaclass=_Brief):
         """Say, once the first few inputs have their selection votes, if these look like guesses."""
         stage = Stage.ESTIMATE if self.aim.complete else Stage.SELECT
         selection, truths = [item.votes(stage) for item in early], [item.truth for item in early]
-        if early and not any(votes.counts.any() for votes in selection):
+        if early and not self.aim.complete and not any(votes.counts.any() for votes in selection):
             warnings.warn(
                 "the network answered NaN to every noisy copy of the first inputs, and a NaN is a vote for nobody: all "
                 "will be abstentions; look at its weights, its precision and the range of its inputs",

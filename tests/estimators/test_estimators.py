@@ -12,7 +12,7 @@ from torch import nn
 
 import smoothcert as sc
 from smoothcert.asks import Ask
-from smoothcert.errors import SettingError
+from smoothcert.errors import ModelError, SettingError
 from smoothcert.estimators import Judge, Plan, estimator_of, sequential
 from smoothcert.laws import law_named
 from smoothcert.maths.intervals import lower_bound
@@ -332,7 +332,7 @@ class TestEngine:
             return torch.stack([batch[:, 0], -batch[:, 0]], dim=1)
 
         smoother = sc.Smoother(fragile, sc.Noise.isotropic("gaussian", 0.5), estimate=100_000)
-        with pytest.raises(RuntimeError, match="the model broke"):
+        with pytest.raises(ModelError, match="the model broke"):
             smoother.certify(torch.ones(20, 3))
         assert len(calls) < 20
 

@@ -225,7 +225,7 @@ def test_a_damaged_memory_and_a_run_without_one_are_refused(tmp_path: Path) -> N
     assert not (tmp_path / "b").exists()
     with pytest.raises(SettingError, match="ends with this program"):
         sc.certify_all(leaky(memory=sc.Memory()), rows(0.05), tmp_path / "b")
-    with pytest.raises(SettingError, match="names another"):
+    with pytest.raises(SettingError, match="is another; give one of them"):
         sc.certify_all(leaky(memory=sc.Memory()), rows(0.05), tmp_path / "b", memory=memory)
     assert not (tmp_path / "b").exists()
 

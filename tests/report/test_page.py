@@ -189,7 +189,7 @@ class TestContent:
         folders = {
             "empty": lambda: [write_run("a", [])],
             "abstentions": lambda: [write_run("a", some(9, **abstains))],
-            "one class": lambda: [write_run("a", some(9, truth=0, selection=(100,)))],
+            "one class": lambda: [write_run("a", some(9, truth=0, selection=(100,), estimation=((1000,),)))],
             "no pictures": lambda: [write_run("a", some(9), pictures=False)],
             "mixed norms": lambda: [
                 write_run("a", some(9)),
@@ -398,7 +398,9 @@ print(time.perf_counter() - began, int(peak) * 1024, page.stat().st_size)
 def test_ten_thousand_records(some: Make, write_run: Make, tmp_path: Path) -> None:
     """At most 20 s of processor time and 1 GB, and a page of less than 5 MB, maps and pictures included."""
     looks = tuple((10 * look, 190 * look, *[0] * 8) for look in range(1, 22))
-    folder = write_run("a", some(10_000, estimation=looks, estimation_invalid=(0,) * 21), maps=True)
+    folder = write_run(
+        "a", some(10_000, selection=(10, 90, *[0] * 8), estimation=looks, estimation_invalid=(0,) * 21), maps=True
+    )
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(folder), str(tmp_path / "out")], capture_output=True, text=True, check=False

@@ -148,7 +148,7 @@ def test_its_noise_is_not_used_again(log: Path, tmp_path: Path) -> None:
 
 def test_it_is_not_judged_again(log: Path, tmp_path: Path) -> None:
     import_log(log, tmp_path / "run", "cohen", LOG)
-    with pytest.raises(SettingError, match="labelled imported"):
+    with pytest.raises(RunError, match="cannot be judged again"):
         recertify(tmp_path / "run", tmp_path / "new", {"alpha": 0.01})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from smoothcert.store.sql import SqlStore
 
 RESULTS = "results.sqlite"
 FORMAT = 1
+WAIT = 60  # seconds for another writer
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS records (idx INTEGER PRIMARY KEY, body TEXT NOT NULL, seconds REAL NOT NULL);
@@ -92,9 +94,9 @@ class SqliteStore(SqlStore):
     def _connected(self, how: str = "") -> sqlite3.Connection:
         """A connection, once the file has shown that it is one of results."""
         address = self.file.absolute().as_uri() + how
-        db = sqlite3.connect(address, timeout=60, isolation_level=None, check_same_thread=False, uri=True)
+        db = sqlite3.connect(address, timeout=WAIT, isolation_level=None, check_same_thread=False, uri=True)
         try:
-            db.execute("PRAGMA busy_timeout=60000")
+            db.execute(f"PRAGMA busy_timeout={1000 * WAIT}")
             db.execute("PRAGMA synchronous=FULL")
             self._check(db)
         except BaseException:
@@ -136,7 +138,7 @@ class SqliteStore(SqlStore):
             raise RunError(f"{directory} exists, is not empty and is not a run; give --out another directory")
         directory.mkdir(parents=True, exist_ok=True)
         with self._explained():
-            self._db.execute("PRAGMA journal_mode=WAL")
+            _write_ahead(self._db)
             self._db.executescript(
                 f"BEGIN IMMEDIATE; {SCHEMA} INSERT OR IGNORE INTO facts VALUES ('format', '{FORMAT}'); COMMIT;"
             )
@@ -178,3 +180,16 @@ class SqliteStore(SqlStore):
     def _keeps_promises(self) -> bool:
         made = self._rows("SELECT 1 FROM sqlite_master WHERE name = 'memory_promises'")
         return bool(made and self._rows("SELECT 1 FROM memory_promises LIMIT 1"))
+
+
+def _write_ahead(db: sqlite3.Connection) -> None:
+    """Switch to a log that is written ahead; SQLite itself does not wait where another process does so at once."""
+    until = time.monotonic() + WAIT
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as problem:
+            if "locked" not in str(problem) or time.monotonic() > until:
+                raise
+            time.sleep(0.02)
