@@ -146,7 +146,7 @@ class Loaded:
         )
 
 
-def _reason(problem: Exception) -> str:
+def _reason(problem: BaseException) -> str:
     """The first line of an error that says something."""
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
     return f"{type(problem).__name__}: {lines[0]}" if lines else type(problem).__name__

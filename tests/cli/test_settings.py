@@ -68,7 +68,8 @@ def options(command: str) -> set[str]:
     return {name for each in found for name in (*each.opts, *each.secondary_opts) if name != "--help"}
 
 
-LATER = ("help", "dry_run", "json", "store", "data__shard", "noise__box", "votes__threat")  # what the first thirty had no place for
+# What the first thirty had no place for.
+LATER = ("help", "dry_run", "json", "store", "data__shard", "noise__box", "votes__threat")
 
 
 def test_certify_has_at_most_thirty_options_beside_later_ones() -> None:
