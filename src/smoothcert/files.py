@@ -33,8 +33,12 @@ def write_atomically(path: Path, content: bytes) -> None:
             os.fsync(stream.fileno())
         os.replace(temporary, path)
         _sync_folder(path.parent)
+    except OSError as problem:
+        problem.filename = str(path)  # a full disk names no file, and others the temporary one
+        raise
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # there may be nothing to clean up, and nowhere either
+            temporary.unlink()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -89,19 +89,31 @@ def main() -> None:
     print_anywhere()
     warnings.showwarning = lambda message, *_: errors.print(Text.assemble(("note: ", "yellow"), str(message)))
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # a full disk is told here, not by the interpreter as it ends
     except SmoothcertError as problem:
         _refuse(str(problem))
     except BrokenPipeError:  # whoever read has enough, as head does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to be flushed
+        _let_go()
         sys.exit(141)
     except OSError as problem:
+        _let_go()
         what = f"{problem.filename}: " if problem.filename is not None else ""
         _refuse(f"{what}{problem.strerror or problem}; give a place that exists, can be read or written, and has space")
     except MemoryError as problem:
         _refuse(
             f"there is not enough memory for this ({problem}); give a smaller --block, fewer --workers or smaller inputs"
         )
+
+
+def _let_go() -> None:
+    """Leave nothing on standard output that the interpreter would fail to flush as it ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _refuse(reason: str) -> NoReturn:

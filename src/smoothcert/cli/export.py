@@ -33,6 +33,8 @@ def command(
     from smoothcert.report.exports import FORMATS
     from smoothcert.store import check_filled, open_run
 
+    if out is not None and out.is_dir():
+        raise SettingError(f"--out {out} is a directory; give the file to write, such as --out {out / f'run.{format}'}")
     convert = look_up("format", format, FORMATS)
     with open_run(run) as store:
         records, seconds = list(store.records()), store.seconds()

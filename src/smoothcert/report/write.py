@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from smoothcert.errors import RunError
 from smoothcert.files import write_atomically
 from smoothcert.report.fairness import check_same_data
 from smoothcert.report.figures import draw_all
@@ -21,6 +22,8 @@ def write_report(runs: Sequence[Run], radii: Sequence[float], out: Path) -> Path
     Runs on different data are refused before anything is written.
     """
     check_same_data(runs)
+    if out.exists() and not out.is_dir():
+        raise RunError(f"{out} is a file, and a report is several; give a directory for them")
     document = page(runs, radii)
     lines = [line for run in runs for line in run.lines]
     out.mkdir(parents=True, exist_ok=True)
