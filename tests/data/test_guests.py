@@ -121,7 +121,8 @@ def test_what_cannot_be_told_is_refused(data: Any, said: str) -> None:
 
 def test_a_column_of_labels_is_named() -> None:
     frame = pandas.DataFrame({"a": [0.5, 1.5], "species": ["iris", "agave"]})
-    assert sc.as_dataset(frame, label="species").truths([0, 1]) == [1, 0]
+    with pytest.warns(UserWarning, match="agave = 0, iris = 1"):
+        assert sc.as_dataset(frame, label="species").truths([0, 1]) == [1, 0]
     with pytest.raises(DataError, match="no column 'kind'"):
         sc.as_dataset(frame, label="kind")
 
@@ -221,3 +222,10 @@ def test_a_run_says_that_noise_off_the_grid_is_laid_on_pixels() -> None:
             warnings.simplefilter("always")
             sc.certify_all(smoothed, loader, InMemoryStore(), indices=[0, 1])
         assert sum("8-bit pixels" in str(each.message) for each in seen) == said
+
+
+def test_words_are_numbered_and_the_numbers_said() -> None:
+    with pytest.warns(UserWarning, match="benign = 0, malignant = 1; unless the network's classes are numbered so"):
+        found = sc.as_dataset(np.zeros((3, 2)), ["malignant", "benign", "malignant"])
+    assert (found.truths([0, 1, 2]), found.class_names) == ([1, 0, 1], ("benign", "malignant"))
+    assert sc.as_dataset(np.zeros((2, 2)), ["1", "0"]).truths([0, 1]) == [1, 0]

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from smoothcert.data.base import ArrayDataset, Dataset
-from smoothcert.data.tables import LABELS, numbered, of_columns
+from smoothcert.data.tables import LABELS, labelled, of_columns
 from smoothcert.errors import DataError
 
 Pair = tuple[npt.NDArray[Any], Any]  # an input, and its label or None
@@ -60,7 +60,7 @@ def as_dataset(
     if isinstance(data, tuple) and len(data) == 2 and labels is None:
         data, labels = data
     if _is_array(data):
-        return ArrayDataset(name, _array(data), None if labels is None else numbered(_array(labels)))
+        return labelled(name, _array(data), None if labels is None else _array(labels))
     source, collate = _source(data)
 
     def pairs(number: int | None = None) -> list[Pair]:
@@ -153,7 +153,7 @@ def _stacked(name: str, pairs: Sequence[Pair]) -> ArrayDataset:
         raise DataError(
             f"{len(labels) - len(known)} of {len(labels)} inputs have no label; give all of them one, or none"
         )
-    return ArrayDataset(name, np.stack([pair[0] for pair in pairs]), numbered(np.asarray(labels)) if known else None)
+    return labelled(name, np.stack([pair[0] for pair in pairs]), np.asarray(labels) if known else None)
 
 
 def _is_a(value: Any, module: str, kind: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ LABELS = ("label", "labels", "target", "class", "y")
 def of_columns(name: str, columns: Mapping[str, Any], label: str | None = None) -> ArrayDataset:
     """The data set of a table: one column of labels, numbers from 0 or words, and every other one a coordinate.
 
-    >>> table = of_columns("three", {"a": [0.0, 1.0, 2.0], "b": [1, 1, 0], "label": ["cat", "dog", "cat"]})
+    >>> table = of_columns("three", {"a": [0.0, 1.0, 2.0], "b": [1, 1, 0], "label": ["0", "1", "0"]})
     >>> table.inputs([1]).tolist(), table.truths([0, 1, 2])
     ([[1.0, 1.0]], [0, 1, 0])
     """
@@ -31,24 +32,35 @@ def of_columns(name: str, columns: Mapping[str, Any], label: str | None = None) 
     features = {title: _numbers(name, title, values) for title, values in columns.items() if title != chosen}
     if not features:
         raise DataError(f"{name} has no columns of numbers beside the labels; each other column is a coordinate")
-    labels = None if chosen is None else numbered(np.asarray(columns[chosen]))
-    return ArrayDataset(name, np.stack(list(features.values()), axis=1), labels)
+    labels = None if chosen is None else np.asarray(columns[chosen])
+    return labelled(name, np.stack(list(features.values()), axis=1), labels)
 
 
-def numbered(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Labels as whole numbers: as they are, or words by their place in the alphabet.
+def labelled(name: str, inputs: npt.NDArray[Any], labels: npt.NDArray[Any] | None) -> ArrayDataset:
+    """The data set of inputs and their labels, as whole numbers: as they are, or words by their place in the alphabet.
 
-    >>> numbered(np.array(["dog", "cat", "dog"])).tolist(), numbered(np.array([2.0, 0.0])).tolist()
-    ([1, 0, 1], [2, 0])
+    How words were numbered is said, since no network knows of it.
+
+    >>> labelled("two", np.zeros((2, 1)), np.array([2.0, 0.0])).truths([0, 1])
+    [2, 0]
     """
-    if labels.dtype.kind in "OSUT":
-        words = labels.astype(str)
-        try:
-            return words.astype(np.int64)
-        except ValueError:
-            return np.unique(words, return_inverse=True)[1]
-    whole = labels.dtype.kind in "fb" and bool(np.all(labels == np.floor(labels)))
-    return labels.astype(np.int64) if whole else labels
+    if labels is None:
+        return ArrayDataset(name, inputs)
+    if labels.dtype.kind not in "OSUT":
+        whole = labels.dtype.kind in "fb" and bool(np.all(labels == np.floor(labels)))
+        return ArrayDataset(name, inputs, labels.astype(np.int64) if whole else labels)
+    words = labels.astype(str)
+    try:
+        return ArrayDataset(name, inputs, words.astype(np.int64))
+    except ValueError:
+        names, numbers = np.unique(words, return_inverse=True)
+    told = ", ".join(f"{word} = {number}" for number, word in enumerate(names[:10]))
+    warnings.warn(
+        f"the labels of {name} are words, numbered by the alphabet: {told}{', …' if len(names) > 10 else ''}; unless the network's "
+        "classes are numbered so, every accuracy is wrong; give its numbers instead of words",
+        stacklevel=2,
+    )
+    return ArrayDataset(name, inputs, numbers, class_names=names.tolist())
 
 
 def load_csv(path: Path, label: str | None = None) -> ArrayDataset:
