@@ -200,7 +200,7 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         "--select",
         "20",
     ]
-    votes += ["--method", "data_dependent:votes=50", "--workers", "1"]
+    votes += ["--method", "data_dependent:votes=50", "--set", "engine.workers=1"]
     for i in (1, 2):
         run("certify", *votes, "--shard", f"{i}/2", "--out", f"part-{i}")
     run("certify", *votes, "--memory", "--out", "whole")

@@ -82,7 +82,7 @@ def largest_radius(smoother: Smoother, shape: Sequence[int]) -> float:
     >>> from smoothcert.noise import Noise
     >>> smoothed = Smoother(nn.Linear(4, 2).eval(), Noise.isotropic("gaussian", 0.25), estimate=1_000, estimator="fixed")
     >>> round(largest_radius(smoothed, (4,)), 3)
-    0.616
+    0.614
     """
     judge = _judge(smoother, shape, smoother.plan)
     bound = judge.bound(_agreeing(smoother.plan, len(smoother.plan.looks)), 0)

@@ -26,6 +26,8 @@ COMMANDS: list[tuple[str, ...]] = [
     ("curve", "--dim", "4", "--norm", "inf", "--points", "2", "--out", "curves"),
     ("curve", "--dim", "4", "--noise", "laplace", "--norms", "1,2", "--p", "0.9", "--out", "curves"),
     ("recertify", "runs/b", "--alpha", "0.02", "--out", "runs/c"),
+    *(("certify", *MODEL, *QUICK, "--shard", f"{part}/2", "--out", f"runs/part-{part}") for part in (1, 2)),
+    ("merge", "runs/part-1", "runs/part-2", "--out", "runs/whole"),
     ("export", "runs/a", "--format", "cohen", "--out", "a.tsv"),
     ("export", "runs/a"),
     ("import", "a.tsv", "--sigma", "0.3", "--alpha", "0.001", "--n", "200", "--out", "log"),

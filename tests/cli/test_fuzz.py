@@ -104,8 +104,8 @@ VALUES = (
 )
 # What keeps a case short, whatever was drawn before it: the last of a flag wins.
 SHORT = {
-    "certify": ("--limit", "1", "-n", "40", "--block", "20", "--select", "10", "--workers", "1"),
-    "predict": ("--limit", "1", "--votes", "20", "--block", "20", "--select", "10", "--workers", "1"),
+    "certify": ("--limit", "1", "-n", "40", "--block", "20", "--select", "10", "--set", "engine.workers=1"),
+    "predict": ("--limit", "1", "--votes", "20", "--block", "20", "--select", "10", "--set", "engine.workers=1"),
     "train": ("--limit", "20", "--epochs", "1", "--model", "mlp", "--validation", "0"),
     "attack": ("--limit", "1", "--budget", "100", "--votes", "100", "--attack", "random"),
     "curve": ("--dim", "3", "--points", "2", "--noise", "gaussian"),

@@ -104,7 +104,7 @@ def main() -> None:
         _refuse(f"{what}{problem.strerror or problem}; give a place that exists, can be read or written, and has space")
     except MemoryError as problem:
         _refuse(
-            f"there is not enough memory for this ({problem}); give a smaller --block, fewer --workers or smaller inputs"
+            f"there is not enough memory for this ({problem}); give a smaller --block, fewer workers (--set engine.workers=1) or smaller inputs"
         )
 
 
