@@ -89,6 +89,7 @@ MAKERS: dict[str, Callable[[Path], Source]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:the labels of .* are words")
 @pytest.mark.parametrize("name", list(DATASETS))
 def test_every_source_passes(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if name == "hub":
@@ -101,7 +102,8 @@ def test_every_source_passes(name: str, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_tables_of_both_files_are_the_same_data(tmp_path: Path) -> None:
-    first, second = table(tmp_path).load(), parquet(tmp_path).load()
+    with pytest.warns(UserWarning, match="x = 0, y = 1, z = 2"):
+        first, second = table(tmp_path).load(), parquet(tmp_path).load()
     assert first.fingerprint() == second.fingerprint()
     assert (first.shape, first.classes, first.truths(range(4))) == ((2,), 3, [0, 1, 0, 2])
 
