@@ -61,7 +61,7 @@ class Box:
         """How far two points of the box can be apart in each coordinate, in units of scale, (dim,); rounded up.
 
         Caps that hold at every input: those at one center are no larger, and prove next to nothing more, since a picture
-        has black or white pixels enough (CIFAR-10: .1 % of the radius).
+        has black or white pixels enough (CIFAR-10: .1 to 1.2 % of the radius).
         """
         axes = np.ravel(np.asarray(scale, dtype=float))
         return np.broadcast_to(box_caps(np.full(axes.shape, self.low), self.low, self.high, axes), dim)
