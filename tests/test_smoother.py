@@ -27,11 +27,6 @@ def smoother(model: object = first_coordinate, noise: sc.Noise = GAUSSIAN, **set
     return sc.Smoother(model, noise, **{"estimator": "fixed", "estimate": 1_000, **settings})  # type: ignore[arg-type]
 
 
-def counts(smoothed: sc.Smoother, x: Tensor, first_index: int = 0) -> list[list[int]]:
-    polls = smoothed.polls([Batch(x, range(first_index, first_index + len(x)))])
-    return [poll.ballot.estimation.counts[0, -1].tolist() for poll in polls]
-
-
 class TestSmoother:
     def test_seconds_include_the_choice_of_the_noise(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A batch shares the time of its tuner evenly; on this clock only the tuner takes time, hours of it."""

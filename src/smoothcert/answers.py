@@ -116,16 +116,7 @@ class Loaded:
 
     @torch.inference_mode()
     def _asked(self, compute: Callable[[Tensor], Tensor], rows: Tensor) -> Tensor:
-        try:
-            return compute(rows)
-        except RuntimeError as problem:
-            doubles = [name for name, value in self.classifier.named_parameters() if value.dtype == torch.float64]
-            if not doubles:
-                raise
-            raise ModelError(
-                f"the model holds float64 weights ({doubles[0]}, …) and does not take the float32 that votes come in ({problem}); "
-                "give model.float(), or a function that converts: lambda x: model(x.double())"
-            ) from problem
+        return compute(rows)
 
     def _difference(self, expected: Tensor, got: Tensor) -> str | None:
         """By what answers differ from torch's, if by more than rounding."""

@@ -70,9 +70,12 @@ class Classifier(nn.Module):
 
     def _asked(self, x: Tensor) -> Any:
         """What the model returns: for inputs in the precision of its weights, and an error that names both shapes."""
-        kinds = {value.dtype for value in self.parameters() if value.is_floating_point()}
+        kinds = (value.dtype for value in self.parameters() if value.is_floating_point())
+        first = next(kinds, x.dtype)
+        if first != x.dtype and all(kind == first for kind in kinds):  # one look is enough for most
+            x = x.to(first)
         try:
-            return self._said(x.to(kinds.pop()) if len(kinds) == 1 else x)
+            return self._said(x)
         except SmoothcertError:
             raise
         except ORDINARY as problem:

@@ -182,6 +182,12 @@ class Server:
     def transaction(self, key: int) -> Iterator[None]:
         """Nobody else who takes this lock is in a transaction; all of it is kept, or nothing; for use in ``insist``."""
         self.make_tables()
+        with self._locked(key):
+            yield
+
+    @contextmanager
+    def _locked(self, key: int) -> Iterator[None]:
+        """A transaction that holds a lock, committed at its end, rolled back by an error."""
         self._begin(key)
         try:
             yield
@@ -227,18 +233,10 @@ class Server:
         """Make what is missing; of several that do so at once, one does."""
         if self.has_tables():
             return
-        self._begin(lock_key("tables"))
-        try:
+        with self._locked(lock_key("tables")):
             if not self.has_tables():
                 with self._explained():
                     self._connected().execute(SCHEMA)
-            with self._explained():
-                self._connected().execute("COMMIT")
-        except BaseException:
-            self._roll_back()
-            raise
-        finally:
-            self._inside = False
 
     def _connected(self) -> Connection[Any]:
         """The connection, made if there is none; in a transaction it must be the same."""
