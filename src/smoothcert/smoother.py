@@ -418,11 +418,12 @@ class Smoother(nn.Module, metaclass=_Brief):
 
     def _poll(self, item: _Item, estimation: Votes | None = None) -> Poll:
         """What was asked about one input, once all of it is counted, or by this look."""
+        echo = item.echo if estimation is None else None
         estimation = estimation or item.votes(Stage.ESTIMATE)
         none = Votes(0 * estimation.counts[:, -1:], 0 * estimation.invalid[:, -1:])
         ballot = Ballot(none if self.aim.complete else item.votes(Stage.SELECT), estimation)
         seconds = (item.seconds + sum(count.seconds for count in item.counts.values())) / self.driver.places
-        return Poll(item.index, item.x, item.noise, ballot, item.soundness, seconds, item.echo)
+        return Poll(item.index, item.x, item.noise, ballot, item.soundness, seconds, echo)
 
     def conclude(self, poll: Poll) -> Certificate:
         """The certificate that the votes on one input support."""

@@ -63,7 +63,10 @@ def command(
     def said(address: str) -> None:
         print(jsonlib.dumps({"address": address}) if json else address, flush=True)
 
-    serve(lambda: _loaded(settings, run), settings.serve, as_json=json, said=said)
+    try:
+        serve(lambda: _loaded(settings, run), settings.serve, as_json=json, said=said)
+    except KeyboardInterrupt:
+        errors.print("ended")
 
 
 def _loaded(settings: Served, run: str | None) -> Service:

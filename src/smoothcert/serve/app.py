@@ -7,17 +7,15 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
-from importlib.resources import files
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 from torch import Tensor
 
 import smoothcert.serve
 from smoothcert.errors import InputError, SettingError, SmoothcertError
-from smoothcert.report.page import assembled
 from smoothcert.serve import inputs
 from smoothcert.serve.asking import following, last, while_there
 from smoothcert.serve.guard import Guard
@@ -27,10 +25,6 @@ from smoothcert.serve.open_inference import routes
 from smoothcert.serve.service import Late, Service
 from smoothcert.serve.settings import Serving
 
-POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src 'self' data: blob:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
 NUMBERS = {
     "schema": {
         "type": "object",
@@ -50,7 +44,7 @@ NUMBERS = {
 }
 PICTURE = {"schema": {"type": "string", "format": "binary"}}
 BODY = {"requestBody": {"content": {"application/json": NUMBERS, "image/png": PICTURE, "image/jpeg": PICTURE}}}
-STATUSES = ((Full, 429), (Late, 503), (InputError, 422), (SettingError, 422), (SmoothcertError, 503))
+STATUSES = ((Full, 429), (Late, 503), (InputError, 422), (SettingError, 422), (SmoothcertError, 503), (Exception, 500))
 
 
 class State:
@@ -144,10 +138,6 @@ def _plain(app: FastAPI, state: State) -> None:
         service = state.ready()
         return Response(service.metrics.text(service.status()), media_type="text/plain; version=0.0.4")
 
-    @app.get("/", include_in_schema=False)
-    async def page() -> Response:
-        return HTMLResponse(_page(), headers={"Content-Security-Policy": POLICY})
-
 
 async def _read(request: Request, service: Service) -> tuple[Tensor, Asked]:
     """The input in a body, and what is wanted."""
@@ -183,17 +173,9 @@ def _json(value: Any) -> Response:
 
 def _refused(request: Request, problem: Exception, status: int) -> Response:
     waiting = {"Retry-After": str(1 + getattr(problem, "ahead", 0) // 20)} if status in (429, 503) else {}
-    return JSONResponse({"error": str(problem), "request": request.state.id}, status, waiting)
+    reason = str(problem) if status != 500 else "the server failed; its log tells more about this request"
+    return JSONResponse({"error": reason, "request": request.state.id}, status, waiting)
 
 
 def _not_found(request: Request, problem: HTTPException) -> Response:
     return JSONResponse({"error": problem.detail, "request": request.state.id}, problem.status_code, problem.headers)
-
-
-def _page() -> str:
-    own = files(smoothcert.serve).joinpath("page")
-    parts = {
-        name: own.joinpath(f"serve.{kind}").read_text(encoding="utf-8")
-        for name, kind in (("served", "js"), ("own", "css"))
-    }
-    return assembled(own.joinpath("template.html").read_text(encoding="utf-8"), {}, **parts)

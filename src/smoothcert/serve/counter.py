@@ -14,27 +14,45 @@ Tell = Callable[[int, Count, Votes | None], object]  # index, count, and its vot
 
 
 class Counter(Desk):
-    """Hands inputs out as soon as they are done, in any order; ``tell`` and ``broken`` are called on a worker's thread."""
+    """Hands inputs out as soon as they are done, in any order.
 
-    def __init__(self, places: int, tell: Tell, broken: Callable[[BaseException], object]) -> None:
+    On a worker's thread ``tell`` and ``broken`` are called, and ``content``: do these votes satisfy all who wait for them?
+    """
+
+    def __init__(
+        self,
+        places: int,
+        tell: Tell,
+        content: Callable[[int, Votes], bool],
+        broken: Callable[[BaseException], object],
+    ) -> None:
         super().__init__(places, shared=False)
-        self.tell, self.broken = tell, broken
+        self.tell, self.content, self.broken = tell, content, broken
+        self._aside: dict[int, Count] = {}  # enough for those who asked, by index
+        self._stopping: set[int] = set()
 
     def _replace(self, job: Job, following: Count) -> None:
-        if following.done:
+        if following.index in self._stopping:
+            assert isinstance(job, Count)
+            self._stopping.remove(following.index)
+            self.running.remove(job)
+            self._aside[job.index] = job
+        elif following.done:
             self.running.remove(job)
             self.changed.notify_all()
             self.tell(following.index, following, None)
-            return
-        if following.stage is Stage.ESTIMATE:
-            following.stops = partial(self._look, following, following.stops)
-        super()._replace(job, following)
+        else:
+            if following.stage is Stage.ESTIMATE:
+                following.stops = partial(self._look, following, following.stops)
+            super()._replace(job, following)
 
     def _look(self, count: Count, stops: Callable[[Votes], bool], votes: Votes) -> bool:
-        enough = stops(votes)
-        if not enough:
-            self.tell(count.index, count, votes)
-        return enough
+        if stops(votes):
+            return True
+        self.tell(count.index, count, votes)
+        if self.content(count.index, votes):
+            self._stopping.add(count.index)
+        return count.index in self._stopping
 
     def failed(self, problem: BaseException) -> None:
         """The classifier or a worker is broken: nothing goes on, and who waits is told."""
@@ -44,11 +62,19 @@ class Counter(Desk):
     def lay_aside(self, index: int) -> Count | None:
         """Count no further for an input; what to take up later, None if its noise is still being chosen or it is done."""
         with self.changed:
+            if index in self._aside:
+                return self._aside.pop(index)
             found = next((job for job in self.running if isinstance(job, Count) and job.index == index), None)
             if found is not None:
                 self.running.remove(found)
                 found.done = True  # blocks that are out come back to it, and are counted when it is taken up
             return found
+
+    def resume(self, index: int) -> None:
+        """Somebody wants more votes on an input than all who asked before."""
+        with self.changed:
+            if index in self._aside:
+                self.take_up(self._aside.pop(index))
 
     def take_up(self, job: Job) -> None:
         """Go on with a job that was laid aside, or begin a new one."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from smoothcert.execution.counts import Count, Job
+from smoothcert.execution.counts import Job
 from smoothcert.maths import FloatArray
-from smoothcert.serve.messages import Answer
+from smoothcert.serve.messages import Answer, Asked
 from smoothcert.smoother import Poll
 from smoothcert.votes import Votes
 
@@ -35,15 +35,14 @@ class Point:
     x: Tensor
     center: FloatArray
     only: int | None  # votes to predict with; None: to certify
-    index: int = field(default_factory=new_index)
+    index: int = field(default_factory=lambda: new_index())
     job: Job | None = None  # to begin, or to take up again
     poll: Callable[[Votes | None], Poll] | None = None
-    count: Count | None = None  # the last that was heard of
     votes: Votes | None = None  # by the last look
     done: bool = False
     running: bool = False
     answers: dict[int, Answer] = field(default_factory=dict)  # what was given out, by the number of votes
-    listeners: set[asyncio.Queue[BaseException | None]] = field(default_factory=set)
+    listeners: dict[asyncio.Queue[BaseException | None], Asked] = field(default_factory=dict)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     heard: float = field(default_factory=time.monotonic)
 
@@ -73,7 +72,9 @@ class Points:
         """The point, as it is known, or new with an index of its own."""
         self._forget()
         key = (center.tobytes(), only)
-        point = self._points.setdefault(key, Point(x, center, only))
+        if key not in self._points:
+            self._points[key] = Point(x, center, only)
+        point = self._points[key]
         point.heard = time.monotonic()
         self._points.move_to_end(key)
         return point

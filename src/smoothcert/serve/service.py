@@ -79,6 +79,7 @@ class Service:
         self.desk = Counter(
             driver.places,
             lambda *news: loop.call_soon_threadsafe(self._told, *news),
+            self._content,
             lambda problem: loop.call_soon_threadsafe(self._failed, problem),
         )
         driver.executor.open(self.smoother)
@@ -167,7 +168,7 @@ class Service:
     async def _judged(self, point: Point, asked: Asked, client: str) -> AsyncGenerator[tuple[Certificate, bool]]:
         """What each look proves, and whether it is enough; votes are cast as long as anybody waits."""
         listener: asyncio.Queue[BaseException | None] = asyncio.Queue()
-        point.listeners.add(listener)
+        point.listeners[listener] = asked
         until = time.monotonic() + min(asked.deadline or math.inf, self.settings.seconds)
         try:
             while True:
@@ -182,7 +183,7 @@ class Service:
                         return
                     raise Late("the time for a request is over before its votes are; they are kept: ask again")
         finally:
-            point.listeners.discard(listener)
+            point.listeners.pop(listener, None)
             if not point.listeners:
                 self._lay_aside(point)
 
@@ -207,11 +208,25 @@ class Service:
             return Certificate(label, bound, region, Soundness.FROZEN, PREDICTION), True
         assert point.poll is not None
         poll = point.poll(votes)
-        enough = done or (asked.votes is not None and int(votes.trials[0, -1]) >= asked.votes)
-        return self.smoother.conclude(poll), enough or bool(asked.radii and self._decided(poll, votes, asked))
+        return self.smoother.conclude(poll), done or self._satisfies(poll, votes, asked)
 
-    def _decided(self, poll: Poll, votes: Votes, asked: Asked) -> bool:
-        """Is each of these radii proved, or out of reach? It stops votes, and so costs no alpha."""
+    def _content(self, index: int, votes: Votes) -> bool:
+        """Do these votes satisfy all who wait for them? Asked on a worker's thread, so that no vote is cast in vain."""
+        point = self.points.of(index)
+        if point is None or point.poll is None:
+            return True
+        waiting = list(point.listeners.values())
+        if any(asked.votes is None and not asked.radii for asked in waiting):
+            return False
+        poll = point.poll(votes)
+        return all(self._satisfies(poll, votes, asked) for asked in waiting)
+
+    def _satisfies(self, poll: Poll, votes: Votes, asked: Asked) -> bool:
+        """Are there as many votes as were asked for, or is each radius proved or out of reach? It only stops votes."""
+        if asked.votes is not None and int(votes.trials[0, -1]) >= asked.votes:
+            return True
+        if not asked.radii:
+            return False
         smoother, label = self.smoother, int(poll.ballot.selection.leaders()[0])
         target = smoother.target(poll.noise, poll.x)
         judge = smoother.estimator.judge(smoother.plan, target, smoother.uniform_for(poll.index))
@@ -223,6 +238,7 @@ class Service:
         """Have votes cast for a point, from where they were laid aside."""
         async with point.lock:
             if point.running or point.done:
+                self.desk.resume(point.index)
                 return
             if point.poll is None or point.job is None:
                 point.job, point.poll = await asyncio.to_thread(self.smoother.begin, point.x, point.index, point.only)
@@ -295,7 +311,7 @@ class Service:
             self.abstentions += answer.label is None and trials > 0
             point.answers[trials] = answer
             if point.done:
-                point.job = point.count = None
+                point.job = None
         self.certificates += 1
         if self.certificates % PROBED == 0:
             task = asyncio.create_task(self._probe())
