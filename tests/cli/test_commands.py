@@ -415,6 +415,8 @@ def test_ctrl_c_is_a_clean_stop(model: Path, folder: Path) -> None:
         "100000",
         "--estimator",
         "fixed",
+        "--runtime",
+        "torch",
     ]
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
