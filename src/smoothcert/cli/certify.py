@@ -67,6 +67,10 @@ def command(
     done = certify_run(given.over(Settings), place, note=command_line())
     if json:
         print_json({"run": shown, "inputs": done})
+    from smoothcert.report.runs import Run
+
+    for line in Run(place).lines:
+        errors.print(line.headline)
     errors.print(f"{done} inputs in {shown}; look at them with: smoothcert report {shown}")
 
 
