@@ -57,6 +57,10 @@ class Dataset(ABC):
     def truths(self, indices: Sequence[int]) -> list[int | None]:
         """The true class of each of these indices, None where it is not known."""
 
+    def targets(self, indices: Sequence[int]) -> list[float | None]:
+        """The true number of each of these indices, None where it is not known: what regression is compared with."""
+        return [None if truth is None else float(truth) for truth in self.truths(indices)]
+
     @abstractmethod
     def fingerprint(self) -> str:
         """SHA-256, in hexadecimal, of the inputs and their labels: the same for the same content, anywhere."""
@@ -66,7 +70,8 @@ class ArrayDataset(Dataset):
     """A data set held in memory: uint8 values are images on the grid, and so are floats that are all k/255; see ``pixels_of``.
 
     ``values`` is (n, *shape); real values are rounded to float32, and the rounded value is the input. ``labels`` is
-    (n,), integers from 0, or None. ``classes`` defaults to the largest label plus one.
+    (n,), integers from 0, or None; real numbers are targets of regression, and have no classes. ``classes`` defaults to
+    the largest label plus one.
 
     >>> images = np.array([[[[0, 51]]], [[[255, 102]]]], dtype=np.uint8)
     >>> two = ArrayDataset("two", images, labels=[1, 0])
@@ -90,7 +95,7 @@ class ArrayDataset(Dataset):
         self.shape = self._values.shape[1:]
         self.grid = PIXEL_GRID if self._values.dtype == np.uint8 else None
         self.classes = None
-        if self._labels is not None:
+        if self._labels is not None and self._labels.dtype.kind == "i":
             self.classes = int(self._labels.max()) + 1 if classes is None else classes
 
     def __len__(self) -> int:
@@ -101,6 +106,19 @@ class ArrayDataset(Dataset):
         return pixels_to_inputs(chosen) if self.grid is not None else chosen
 
     def truths(self, indices: Sequence[int]) -> list[int | None]:
+        if self._labels is not None and self._labels.dtype.kind == "f":
+            raise DataError(
+                f"data set {self.name!r}: the labels are of type {self._labels.dtype}, such as {self._labels[0]:g}; a classifier needs "
+                "integers from 0: convert them with .astype(int), leave them out to certify without labels, or certify numbers "
+                "(sc.SmoothedRegressor, --task regression)"
+            )
+        return self._known(indices)
+
+    def targets(self, indices: Sequence[int]) -> list[float | None]:
+        return [None if value is None else float(value) for value in self._known(indices)]
+
+    def _known(self, indices: Sequence[int]) -> list[Any]:
+        """What is known of these inputs, None where there are no labels."""
         chosen = check_indices(self.name, indices, len(self))
         return [None] * len(chosen) if self._labels is None else self._labels[chosen].tolist()
 
@@ -181,23 +199,27 @@ def _checked_values(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return rounded if pixels is None else pixels
 
 
-def _checked_labels(name: str, labels: npt.NDArray[Any], length: int, classes: int | None) -> npt.NDArray[np.int64]:
-    """The labels as int64, one per input, each from 0 and below ``classes``, or a DataError."""
-    if labels.dtype.kind not in "iu":
+def _checked_labels(name: str, labels: npt.NDArray[Any], length: int, classes: int | None) -> npt.NDArray[Any]:
+    """The labels, one per input: int64, each from 0 and below ``classes``, or float64 and finite; or a DataError."""
+    if labels.dtype.kind not in "iuf":
         raise DataError(
-            f"data set {name!r}: the labels are of type {labels.dtype}; allowed are integers from 0; convert them with "
-            f".astype(int), or leave them out to certify without labels"
+            f"data set {name!r}: the labels are of type {labels.dtype}; allowed are integers from 0, or real numbers for regression; "
+            f"convert them with .astype(int), or leave them out to certify without labels"
         )
     if labels.shape != (length,):
         raise DataError(
             f"data set {name!r}: the labels have shape {labels.shape}; allowed is ({length},), one per input; "
             f"reshape or select them"
         )
+    if labels.dtype.kind == "f":
+        if not np.isfinite(labels).all():
+            raise DataError(f"data set {name!r}: a target is no finite number; repair it, or leave its input out")
+        return labels.astype(np.float64)
     whole = labels.astype(np.int64)
     if whole.min() < 0 or (classes is not None and whole.max() >= classes):
         allowed = "integers from 0" if classes is None else f"0 to {classes - 1}"
         raise DataError(
             f"data set {name!r}: the labels run from {whole.min()} to {whole.max()}; allowed are {allowed}; "
-            f"number the classes from 0"
+            f"number the classes from 0, or give numbers that are to be predicted as floats"
         )
     return whole
