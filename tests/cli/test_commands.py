@@ -302,6 +302,7 @@ class TestJourney:
         _, notes = cli("certify", *plain, "--sigma", 0.1, *QUICK, "--out", "r", status=2)
         assert "model: " in notes  # the normalisation is part of the model, so this is another configuration
 
+    @pytest.mark.slow
     def test_the_demo_in_small(self, cli: Cli, folder: Path) -> None:
         text, _ = cli("demo", "--limit", 2, "--estimate", 40, "--epochs", 1)
         assert "What to try next" in text
@@ -432,7 +433,7 @@ def test_ctrl_c_is_a_clean_stop(model: Path, folder: Path) -> None:
         until = time.monotonic() + 120
         while not (folder / "r/results.sqlite-wal").exists() and time.monotonic() < until:
             time.sleep(0.05)
-        time.sleep(1.0)
+        time.sleep(0.3)
         child.send_signal(signal.SIGINT)
         assert child.stderr is not None
         said = child.stderr.read()
