@@ -10,7 +10,7 @@ from sklearn.linear_model import LinearRegression
 from torch.utils.data import DataLoader, TensorDataset
 
 import smoothcert as sc
-from smoothcert.data.base import ArrayDataset
+from smoothcert.data.rows import ArrayDataset
 from smoothcert.errors import DataError, ModelError, RunError, SettingError
 from smoothcert.laws import Law
 from smoothcert.recertify import recertify
