@@ -20,7 +20,7 @@ test-all: test
 	$(BIN)/python -m pytest -n auto --dist loadfile -m slow
 
 docs: $(INSTALLED)
-	$(BIN)/mkdocs build
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 figures: $(INSTALLED)
 	$(BIN)/python tools/figures.py docs
