@@ -97,6 +97,16 @@ def test_a_log_that_cannot_hold_the_label_is_warned_of(cli: Cli, folder: Path) -
 
 @pytest.mark.filterwarnings("ignore:the network seems to answer at random")
 class TestJourney:
+    def test_a_run_is_put_behind_a_url(self, cli: Cli, model: Path, folder: Path) -> None:
+        words = ("certify", "--model", model, "--sigma", 0.25, *QUICK, "--out", "runs/a", "--put")
+        assert "--put 'there' is no URL" in cli(*words, "there", status=2)[1]
+        assert not Path("runs").exists()
+        url = f"file://{Path.cwd() / 'there'}"
+        _, notes = cli(*words, url)
+        assert f"put at {url}" in notes
+        assert sorted(path.name for path in Path("there").iterdir()) == ["results.sqlite", "run.toml"]
+        assert "3" in cli("export", "there", "--format", "csv")[0]
+
     def test_certify_report_export_predict(self, cli: Cli, model: Path, folder: Path) -> None:
         _, notes = cli("certify", "--model", model, "--sigma", 0.25, *QUICK, "--out", "runs/a")
         assert "smoothcert report runs/a" in notes
