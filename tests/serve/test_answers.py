@@ -16,7 +16,7 @@ from tests.serve.conftest import PLANE, Running, at, serving, smoother_with, unt
 from torch import Tensor
 
 from smoothcert.client import AsyncClient, Client, ServerError
-from smoothcert.data.base import ArrayDataset
+from smoothcert.data import ArrayDataset
 from smoothcert.engine import Engine
 from smoothcert.memory.memory import Memory
 from smoothcert.serve import points
@@ -235,7 +235,9 @@ def test_who_goes_away_stops_the_votes(running: Running) -> None:
         time.sleep(0.01)
         return PLANE(batch)
 
-    smoother = smoother_with(slow, check=False, identity="slow", estimate=1_000_000, engine=Engine(block=50, workers=1))
+    smoother = smoother_with(
+        slow, check=False, identity="slow", estimate=1_000_000, estimator="fixed", engine=Engine(block=50, workers=1)
+    )
     with serving(smoother) as own:
         with pytest.raises(httpx.ReadTimeout), Client(own.address, timeout=0.3) as hasty:
             hasty.certify(at(0.0))
