@@ -99,10 +99,10 @@ def engaged(case: Case, device: Device, actors: int, more: str = "") -> Iterator
     smoother = sc.Smoother(
         device.eval(), noise, select=BLOCK, estimate=case.votes, estimator=case.estimator, engine=engine, check=False
     )
-    smoother.certify(case.x[:1].repeat(2 * actors, 1), first_index=10_000)
+    smoother.predict(case.x[:1].repeat(2 * actors, 1), votes=4 * BLOCK, first_index=10_000)
     crew = next(iter(smoother.driver.executor._crews.values()))  # type: ignore[attr-defined]
     while not all(member.proved for member in crew.members):
-        smoother.certify(case.x[:1], first_index=20_000)
+        smoother.predict(case.x[:1], votes=4 * BLOCK, first_index=20_000)
     try:
         yield smoother
     finally:

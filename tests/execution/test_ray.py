@@ -338,7 +338,7 @@ def test_attacks_and_methods_that_vote_are_those_of_threads(nodes: Nodes) -> Non
     certificates = there.certify(x)
     assert certificates == here.certify(x)
     before = casts(there)
-    findings = [sc.attack(certificates, made, x, attacks=["projected_gradient"], budget=20) for made in (there, here)]
+    findings = [sc.attack(certificates, made, x, attacks=["projected_gradient"], budget=100) for made in (there, here)]
     assert repr(findings[0]) == repr(findings[1])
     assert any(found is not None for found in findings[0])
     assert casts(there) > before
