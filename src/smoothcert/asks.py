@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smoothcert.maths import IntArray
+from smoothcert.maths import FloatArray, IntArray
 from smoothcert.noise import Noise
 from smoothcert.seeds import Stage
 from smoothcert.sight import Sight
@@ -90,6 +90,21 @@ class Noisy(Scene):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Noisy, (self.x.cpu(), self.noise)
+
+
+@dataclass(frozen=True, eq=False)
+class Measured(Noisy):
+    """One input under its noise, asked for a number: the second logit of each row."""
+
+    def tally(self, start: int, logits: Tensor) -> FloatArray:  # type: ignore[override]
+        """The numbers themselves, in order; nothing is added up."""
+        return logits[:, 1].double().cpu().numpy()
+
+    def to(self, device: torch.device) -> Measured:
+        return Measured(self.x.to(device), self.noise)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Measured, (self.x.cpu(), self.noise)
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,6 +24,7 @@ from smoothcert.explore.specimen import Specimen
 from smoothcert.maths import FloatArray
 from smoothcert.memory.memory import Memory
 from smoothcert.memory.of_run import check_memory, memory_of
+from smoothcert.records.record import check_classes
 from smoothcert.report.marks import rank, speaks_of
 from smoothcert.report.runs import read_runs
 from smoothcert.run import check_same, describe
@@ -68,6 +69,7 @@ class Explorer:
     def __init__(self, smoother: Smoother, dataset: Dataset, run: Place, memory: Place | None = None) -> None:
         [self.run] = read_runs([run])
         check_filled(run, self.run.lines)
+        check_classes(run, self.run.records)
         if any(line.soundness is Soundness.IMPORTED for line in self.run.lines):
             raise RunError(f"{run} was imported from a log, which holds neither votes nor noise to look into")
         check_same(self.run.facts.get("configuration", {}), describe(smoother, dataset), run)
