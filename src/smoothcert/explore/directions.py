@@ -75,7 +75,7 @@ def _slopes(specimen: Specimen) -> list[tuple[float, int, FloatArray]]:
         flat = -slope.double().cpu().numpy().ravel()
         length = float(np.linalg.norm(flat))
         if length > 1e-12:
-            found.append((float(margin) / length, rival, flat / length))
+            found.append((float(margin.detach()) / length, rival, flat / length))
     return sorted(found, key=lambda one: one[:2])
 
 
