@@ -1,8 +1,8 @@
 """A small run of the embedded digits, with noise of its own in every pixel."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -66,9 +66,9 @@ def leak(leaking: tuple[Smoother, ArrayDataset], tmp_path_factory: pytest.TempPa
 
 
 @contextmanager
-def served(explorer: Explorer) -> Iterator[Server]:
+def _served(explorer: Explorer, beside: Explorer | None = None) -> Iterator[Server]:
     """The explorer's server, on a thread."""
-    with Server(explorer) as started:
+    with Server(explorer, beside) as started:
         thread = threading.Thread(target=started.serve_forever, daemon=True)
         thread.start()
         yield started
@@ -85,11 +85,17 @@ def explorer(run: Path) -> Iterator[Explorer]:
 
 @pytest.fixture(scope="session")
 def server(explorer: Explorer) -> Iterator[Server]:
-    with served(explorer) as started:
+    with _served(explorer) as started:
         yield started
 
 
 @pytest.fixture(scope="session")
 def leak_server(leak: Explorer) -> Iterator[Server]:
-    with served(leak) as started:
+    with _served(leak) as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def served() -> Callable[..., AbstractContextManager[Server]]:
+    """served(explorer, beside): the server of one, or of two."""
+    return _served
