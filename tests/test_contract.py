@@ -35,6 +35,7 @@ ORDER = [
     ),
     *(
         "certificates",
+        "intervals",
         "records",
         "store",
         "memory",
@@ -57,6 +58,7 @@ ORDER = [
         "echo",
         "calibration",
         "smoother",
+        "regressor",
         "forecast",
         "tuners",
         "training",

@@ -330,7 +330,11 @@ class Smoother(nn.Module, metaclass=_Brief):
         for start in range(0, len(dataset), self.engine.rows):
             chosen = range(start, min(start + self.engine.rows, len(dataset)))
             inputs = torch.from_numpy(dataset.inputs(chosen))
-            yield Batch(inputs, [first_index + index for index in chosen], dataset.truths(chosen))
+            yield Batch(inputs, [first_index + index for index in chosen], self.truths_of(dataset, chosen))
+
+    def truths_of(self, dataset: Dataset, indices: Sequence[int]) -> list[int | None]:
+        """The true classes of these inputs."""
+        return dataset.truths(indices)
 
     def polls(self, batches: Iterable[Batch]) -> Iterator[Poll]:
         """The votes on each input, in order; new inputs are taken in while hard ones are still being decided.

@@ -32,7 +32,17 @@ NAME = "certify"
 EXAMPLE = "smoothcert certify --model cnn.safetensors --data digits --sigma 0.5 --norm 2 --limit 100 --out runs/a"
 
 
-@takes(Settings, "model", "data", "noise", "votes", "engine", defaults={"engine.runtime": AUTO}, without=("noise.box",))
+@takes(
+    Settings,
+    "model",
+    "data",
+    "noise",
+    "votes",
+    "task",
+    "engine",
+    defaults={"engine.runtime": AUTO},
+    without=("noise.box",),
+)
 def command(
     given: Given,
     out: Annotated[

@@ -38,6 +38,27 @@ class Predicting(Protocol):
     def predict_proba(self, X: Any, /) -> Any: ...
 
 
+@runtime_checkable
+class Answering(Protocol):
+    """A regressor of scikit-learn, or written as one."""
+
+    def predict(self, X: Any, /) -> Any: ...
+
+
+class Predicted(nn.Module):
+    """The numbers that ``predict`` gives, for inputs of any shape as rows of features."""
+
+    def __init__(self, model: Answering) -> None:
+        super().__init__()
+        self.model = model
+        self.training = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch,) or (batch, 1), in float64."""
+        answers = np.asarray(self.model.predict(array_of(x).reshape(len(x), -1)), dtype=float)
+        return torch.from_numpy(answers).to(x.device)
+
+
 class Estimator(nn.Module):
     """A fitted estimator: one vote for the class that ``predict`` names, for inputs of any shape as rows of features.
 

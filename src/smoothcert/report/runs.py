@@ -13,7 +13,7 @@ from smoothcert.certificates import Soundness, weakest
 from smoothcert.errors import RunError, without_passwords
 from smoothcert.maths import FloatArray
 from smoothcert.metrics.curves import certified_accuracy
-from smoothcert.records.record import Record
+from smoothcert.records.record import Record, check_classes
 from smoothcert.store import Place, check_filled, directory_of, open_run
 from smoothcert.threats import THREATS
 from smoothcert.views import REGISTRY as VIEWS
@@ -100,6 +100,7 @@ class Run:
 
         Labels are worth different things: a run that holds several has a curve per line (``run.figure()``), and none.
         """
+        check_classes(self.name, self.records)
         if len(self.lines) != 1:
             found = ", ".join(line.soundness.value for line in self.lines) or "none"
             raise RunError(f"{self.name} has no one curve: its labels are {found}; see run.lines, or run.figure()")
@@ -107,11 +108,12 @@ class Run:
         return at, certified_accuracy(self.records, at.tolist())
 
     def figure(self) -> Figure:
-        """Certified accuracy against radius, a line per label; a notebook shows it."""
+        """Certified accuracy against radius, a line per label, or the intervals of numbers; a notebook shows it."""
         from smoothcert.report.figures import curve_figure
+        from smoothcert.report.numbers import certifies_numbers, interval_figure
 
         check_filled(self.name, self.lines)
-        return curve_figure(self.lines)
+        return interval_figure(self.lines) if certifies_numbers([self]) else curve_figure(self.lines)
 
     def to_frame(self) -> Any:
         """The records as a data frame of pandas, or of polars where pandas is not installed."""
