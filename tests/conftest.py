@@ -54,14 +54,14 @@ def postgres() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture
-def serious() -> Callable[[Any], list[str]]:
-    """serious(page): what axe finds on a page of a browser that keeps some people from using it."""
+def serious() -> Callable[..., list[str]]:
+    """serious(page, part): what axe finds on a page of a browser, or on a part, that keeps some people from using it."""
     axe = pytest.importorskip(
         "axe_playwright_python.sync_playwright", reason="axe is missing: pip install 'smoothcert[dev]'"
     )
 
-    def found(page: Any) -> list[str]:
-        violations = axe.Axe().run(page).response["violations"]
+    def found(page: Any, part: str | None = None) -> list[str]:
+        violations = axe.Axe().run(page, part).response["violations"]
         return [
             f"{one['id']}: {one['nodes'][0]['html']}" for one in violations if one["impact"] in ("serious", "critical")
         ]

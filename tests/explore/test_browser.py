@@ -142,13 +142,17 @@ def test_it_fits_the_screen(opened: Callable[..., Any], size: dict[str, int], sc
     assert set(sizes) == {28}
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nobody_is_kept_out(opened: Callable[..., Any], serious: Callable[[Any], list[str]], scheme: str) -> None:
-    page = opened(scheme=scheme)
+@pytest.mark.slow
+def test_nobody_is_kept_out(opened: Callable[..., Any], serious: Callable[..., list[str]]) -> None:
+    page = opened()
     page.locator("progress").wait_for(state="detached")
     assert serious(page) == []
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    assert serious(page) == []
     page.locator("h1").evaluate("one => { one.style.color = 'var(--edge)'; }")
-    assert [found.partition(":")[0] for found in serious(page)] == ["color-contrast"]  # what is wrong is found
+    assert [found.partition(":")[0] for found in serious(page, "header")] == [
+        "color-contrast"
+    ]  # what is wrong is found
 
 
 def test_the_other_controls(opened: Callable[..., Any]) -> None:
@@ -188,7 +192,7 @@ def test_the_other_controls(opened: Callable[..., Any]) -> None:
 def test_a_second_run_stands_beside(
     opened: Callable[..., Any], serve: Callable[..., Any], run: Path, explorer: Explorer, tmp_path: Path
 ) -> None:
-    """Two of the four inputs are in it; each side has its own plane and its own point."""
+    """Each side has its own plane and its own point."""
     words = ["certify", "--config", run / "run.toml", "--seed", 1, "--limit", 2, "--out", tmp_path / "other"]
     assert CliRunner().invoke(app, [*map(str, words)], catch_exceptions=False).exit_code == 0
     other = Explorer(*certified_with(tmp_path / "other", Given()), tmp_path / "other")
@@ -201,9 +205,6 @@ def test_a_second_run_stands_beside(
         left.get_by_label("how far").fill("2")
         left.locator("[data-inside=false]").wait_for()
         assert right.locator("[data-inside=true]").count() == 1
-        page.locator(".list button[data-index='3']").click()
-        page.locator("#detail .problem", has_text="the run holds no record of input 3").wait_for()
-        assert page.locator(".look").count() == 1
     other.close()
 
 
