@@ -172,10 +172,10 @@ def test_the_other_controls(opened: Callable[..., Any]) -> None:
     page.get_by_label("brush").select_option("-1")
     canvas = page.get_by_label("draw a perturbation")
     canvas.scroll_into_view_if_needed()
-    canvas.click(position={"x": 80, "y": 80})
+    canvas.click(position={"x": 10, "y": 10})
     page.locator(".verdict", has_text="outside [0, 1]").wait_for()  # darker than black
     page.get_by_label("brush").select_option("0")
-    canvas.click(position={"x": 80, "y": 80})
+    canvas.click(position={"x": 10, "y": 10})
     page.locator(".verdict", has_text=" 0 numbers changed").wait_for()
     outcomes = page.get_by_label("outcome").locator("option").evaluate_all("all => all.map(one => one.value)")
     for outcome in outcomes[1:]:
@@ -201,6 +201,7 @@ def test_a_second_run_stands_beside(
         assert page.locator(".look").count() == 2
         assert page.locator("#input h2").all_inner_texts() == ["Input 1", "Input 1 in other"]
         left, right = page.locator(".look").first, page.locator(".look").last
+        assert left.locator("#votes").inner_text() != right.locator("#votes").inner_text()  # other draws, other votes
         right.locator("[data-inside=true]").wait_for()
         left.get_by_label("how far").fill("2")
         left.locator("[data-inside=false]").wait_for()
