@@ -88,6 +88,10 @@ def command(
         errors.print(f"put at {without_passwords(put)}")
     if json:
         print_json({"run": shown, "inputs": done})
+    from smoothcert.report.runs import Run
+
+    for line in Run(place).lines:
+        errors.print(line.headline)
     errors.print(f"{done} inputs in {shown}; look at them with: smoothcert report {shown}")
 
 

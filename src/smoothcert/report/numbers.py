@@ -15,7 +15,7 @@ import numpy as np
 
 from smoothcert.errors import RunError
 from smoothcert.files import write_atomically
-from smoothcert.maths.geometry import percent_down, round_down
+from smoothcert.maths.geometry import percent_down, round_up
 from smoothcert.report.fairness import unfair
 from smoothcert.report.figures import COLOURS, KINDS, STYLE, Shown, figure_of
 from smoothcert.report.runs import Line, Run
@@ -169,10 +169,7 @@ def _known(value: float | None) -> float:
 
 
 def _up(value: float | None) -> str:
-    """A width or an error as text, never below it."""
-    if value is None:
-        return "?"
-    return round_down(-value)[1:] if math.isfinite(value) and value > 0 else f"{value:g}"
+    return "?" if value is None else round_up(value)
 
 
 def _share(value: float | None) -> str:

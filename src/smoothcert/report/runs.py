@@ -12,7 +12,8 @@ import numpy as np
 from smoothcert.certificates import Soundness, weakest
 from smoothcert.errors import RunError, without_passwords
 from smoothcert.maths import FloatArray
-from smoothcert.metrics.curves import certified_accuracy
+from smoothcert.maths.geometry import percent_down, round_down, round_up
+from smoothcert.metrics.curves import average_certified_radius, certified_accuracy
 from smoothcert.records.record import Record, check_classes
 from smoothcert.store import Place, check_filled, directory_of, open_run
 from smoothcert.threats import THREATS
@@ -59,6 +60,17 @@ class Line:
     def labelled(self) -> bool:
         """Is the truth of any input known?"""
         return any(record.truth is not None for record in self.records)
+
+    @property
+    def headline(self) -> str:
+        """Its first numbers in a sentence, rounded down; of intervals the width, rounded up."""
+        if self.records[0].intervals:
+            first = [record.enclosures[0] for record in self.records]
+            width = round_up(float(np.median([one.width for one in first])))
+            return f"{self.soundness.value}: {len(first)} inputs, intervals within {first[0].radius:g} have the median width {width}"
+        share, radius = certified_accuracy(self.records, [0.0])[0], average_certified_radius(self.records)
+        right = "right and certified" if self.labelled else "certified (no truths are known)"
+        return f"{self.soundness.value}: {percent_down(share)} % of {len(self.records)} inputs {right}, average radius {round_down(radius)}"
 
     @property
     def title(self) -> str:
