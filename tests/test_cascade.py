@@ -13,9 +13,13 @@ from torch import nn
 import smoothcert as sc
 from smoothcert.cascade import StagePoll
 from smoothcert.certificates import Ballot
+from smoothcert.data.guests import as_dataset
 from smoothcert.errors import ModelError, RunError, SettingError
+from smoothcert.explore.explorer import Explorer
 from smoothcert.recertify import recertify
 from smoothcert.records.record import Record, certificate_of
+from smoothcert.serve.service import Service
+from smoothcert.serve.settings import Serving
 from smoothcert.smoother import Poll
 from smoothcert.store import InMemoryStore
 from smoothcert.votes import Votes
@@ -167,6 +171,7 @@ def test_records_hold_the_votes_of_every_stage_and_a_run_goes_on(tmp_path):
     for record, certificate in zip(runs[0].records, on_a_line().certify(x), strict=True):
         assert Record.from_json(record.to_json()) == record
         assert record.correct
+        assert record.leader == record.label  # also where the first stage passes on
         assert record.radius == certificate.radius
         assert record.trials == sum(map(sum, record.stages))
         assert certificate_of(record, certificate.region.center, InMemoryStore()).region == certificate.region
@@ -214,3 +219,13 @@ def linear(classes):
 def test_what_is_no_cascade_is_refused(wrong, error, message):
     with pytest.raises(error, match=message):
         wrong().certify(torch.zeros(1, 2))
+
+
+def test_nobody_serves_or_explores_a_cascade(tmp_path):
+    """A desk for one classifier would ask the first stage alone."""
+    data = as_dataset(inputs(2))
+    with pytest.raises(SettingError, match="not for a cascade"):
+        Service(on_a_line(), data, None, Serving())
+    run = sc.certify_all(on_a_line(), data, tmp_path / "run")
+    with pytest.raises(RunError, match="no one noise"):
+        Explorer(on_a_line(), data, run)

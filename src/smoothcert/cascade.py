@@ -100,8 +100,7 @@ class Cascade(Smoother):
     @property
     def words(self) -> str:
         """What a table says of its noise."""
-        noises = " → ".join(f"{stage.noise.law} {float(stage.noise.scale.min()):.3g}" for stage in self)
-        return f"cascade {noises}"
+        return f"cascade {' → '.join(map(_words, self))}"
 
     @property
     def alphas(self) -> tuple[float, ...]:
@@ -113,9 +112,9 @@ class Cascade(Smoother):
     @property
     def identity(self) -> dict[str, Any]:
         """All that the deployed cascade depends on, its inputs and the votes aside."""
-        chosen = hashlib.sha256("".join(sorted(self.seen)).encode()).hexdigest()[:16] if self.seen else None
-        stages = {f"stage {at}": json.dumps(stage.identity, sort_keys=True) for at, stage in enumerate(self, start=1)}
-        return {**super().identity, **stages, "margins": list(self.margins), "margins_chosen_on": chosen}
+        stages = [f"{_words(stage)} {_short(json.dumps(stage.identity, sort_keys=True))}" for stage in self]
+        chosen = _short("".join(sorted(self.seen))) if self.seen else None
+        return {**super().identity, "stages": stages, "margins": list(self.margins), "margins_chosen_on": chosen}
 
     def refer_to(self, dataset: Dataset) -> None:
         """Nothing: no noise is chosen for an input, so that no other one is compared with it."""
@@ -180,38 +179,27 @@ class Cascade(Smoother):
     def _polled(self, batch: Batch) -> list[StagePoll]:
         """The class of each input by selection votes, stage by stage until one accepts; then what bounds it, while it may help."""
         number = len(batch.x)
-        labels, first = [-1] * number, [Votes(np.zeros((1, 1, 1), dtype=int), np.zeros((1, 1), dtype=int))] * number
-        seconds = [0.0] * number
+        labels, seconds = [-1] * number, [0.0] * number
+        chosen: list[Votes | None] = [None] * number
         for at, stage in enumerate(self):
             left = [i for i in range(number) if labels[i] < 0]
-            for i, (votes, spent) in zip(
-                left, self._tables(at, _part(batch, left), Stage.SELECT, stage.select), strict=True
-            ):
-                labels[i], first[i] = self._chosen_class(at, votes), votes if at == 0 else first[i]
+            tables = self._tables(at, _part(batch, left), Stage.SELECT, stage.select)
+            for i, (votes, spent) in zip(left, tables, strict=True):
+                labels[i], chosen[i] = self._chosen_class(at, votes), votes
                 seconds[i] += spent
         asked: list[list[Votes]] = [[] for _ in range(number)]
         for at, stage in enumerate(self):
             left = [i for i in range(number) if len(asked[i]) == at and self._helps(labels[i], asked[i])]
-            for i, (votes, spent) in zip(
-                left, self._tables(at, _part(batch, left), Stage.ESTIMATE, stage.plan.trials), strict=True
-            ):
+            tables = self._tables(at, _part(batch, left), Stage.ESTIMATE, stage.plan.trials)
+            for i, (votes, spent) in zip(left, tables, strict=True):
                 asked[i].append(votes)
                 seconds[i] += spent
-        own = [self._worth_of(x) for x in batch.x]
-        return [
-            StagePoll(
-                index,
-                x,
-                self.noise,
-                Ballot(first[i], asked[i][0]),
-                own[i],
-                seconds[i],
-                None,
-                labels[i],
-                tuple(asked[i]),
-            )
-            for i, (index, x) in enumerate(zip(batch.indices, batch.x, strict=True))
-        ]
+        found = []
+        for i, (index, x) in enumerate(zip(batch.indices, batch.x, strict=True)):
+            ballot, worth = Ballot(_aligned(chosen[i], asked[i][0]), asked[i][0]), self._worth_of(x)
+            poll = StagePoll(index, x, self.noise, ballot, worth, seconds[i], label=labels[i], asked=tuple(asked[i]))
+            found.append(poll)
+        return found
 
     def _worth_of(self, x: Tensor) -> Soundness:
         frozen = bool(self.seen) and _mark(x.cpu().numpy()) in self.seen
@@ -313,6 +301,23 @@ class Cascade(Smoother):
 
         possible = self.walk(votes_of, self.plan.alpha)
         return next(iter(possible)) if len(possible) == 1 else None
+
+
+def _aligned(votes: Votes | None, first: Votes) -> Votes:
+    """The selection votes of the stage that chose the class, in the columns of the first stage."""
+    assert votes is not None
+    width = first.counts.shape[-1]
+    counts = votes.counts[..., :width]
+    counts = np.pad(counts, [(0, 0), (0, 0), (0, width - counts.shape[-1])])
+    return Votes(counts, votes.trials - counts.sum(axis=-1))
+
+
+def _words(stage: Smoother) -> str:
+    return f"{stage.noise.law} {float(stage.noise.scale.min()):.3g}"
+
+
+def _short(text: str) -> str:
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def _part(batch: Batch, chosen: Sequence[int]) -> Batch:

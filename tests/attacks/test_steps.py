@@ -21,8 +21,8 @@ def shy(x):
 
 
 def bold(x):
-    """Classes 0 and 1 on the two sides of a curve."""
-    at = x[:, 0] + 0.3 * torch.sin(2 * x[:, 1]) + 0.2 * x[:, 2]
+    """Class 0 where the first stage passes on, and far into what it takes for class 1."""
+    at = x[:, 0] + 0.2 * x[:, 2] + 1.5
     return torch.stack([at, -at], dim=1)
 
 
@@ -50,7 +50,7 @@ def test_no_certificate_of_a_hundred_breaks():
 
 def test_what_claims_too_much_breaks_and_what_holds_does_not():
     """All within chance: a sound certificate is called broken with probability 0.001."""
-    x, whole, some = points(6), cascade(), {"attacks": ["projected_gradient", "axes"], **QUICK}
+    x, whole, some = points(8), cascade(), {"attacks": ["projected_gradient", "axes"], **QUICK}
     certificates = whole.certify(x)
     held = sc.attack(certificates, whole, x, **some)
     far = sc.attack(certificates, whole, x, times=1.8, **some)
