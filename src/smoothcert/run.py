@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from time import perf_counter
 from typing import Any, NoReturn, TypeVar
 
 import torch
@@ -33,8 +34,10 @@ from smoothcert.records.record import Parameter, Record, record_of
 from smoothcert.regressor import SmoothedRegressor
 from smoothcert.smoother import Batch, Poll, Smoother, machine_facts
 from smoothcert.store import VOID, Keeper, Place, ResultStore, check_not_void, opened
+from smoothcert.store.base import Row
 from smoothcert.store.pictures import picture_of
 
+TOGETHER = 0.25  # seconds in which quick records are gathered for one write
 Facts = dict[str, Any]
 Given = TypeVar("Given", bound=Place)
 
@@ -128,7 +131,9 @@ def certify_all(
         left = [index for index in (chosen if settler is None else sorted(chosen)) if index not in known]
         done, votes = len(chosen) - len(left), 0
         batches = (left[start : start + rows] for start in range(0, len(left), rows))
-        with _probed(smoother, run, settler):
+        # All views of an input may take less than to sync its record; what a memory settled must be kept at once.
+        patience = TOGETHER if smoother.aim.complete and settler is None else 0.0
+        with _probed(smoother, run, settler), _keeping(run, patience) as keep:
             if left:
                 smoother.refer_to(dataset)
             for poll in smoother.polls(_loaded(smoother, dataset, indices) for indices in batches):
@@ -137,13 +142,37 @@ def certify_all(
                     center = poll.noise.center_of(poll.x)
                     certificate = settler.settle(certificate, index=poll.index, center=center, run=name_for(facts))
                 record = record_poll(smoother, poll, certificate, dataset, run)
-                run.append(record, poll.seconds, picture_of(poll.x.cpu().numpy()))
+                keep((record, poll.seconds, picture_of(poll.x.cpu().numpy())))
                 if not votes:
                     _check_owned(run, facts, store)
                 done, votes = done + 1, votes + record.trials + sum(record.selection)
                 if progress is not None:
                     progress(Progress(done, len(chosen), votes))
     return store
+
+
+@contextmanager
+def _keeping(store: ResultStore, patience: float) -> Iterator[Callable[[Row], None]]:
+    """What appends a row to the store: at once, or with all that come within ``patience`` seconds in one write."""
+    waiting: list[Row] = []
+    last = -math.inf
+
+    def write() -> None:
+        rows, waiting[:] = waiting[:], []
+        store.append_all(rows)
+
+    def keep(row: Row) -> None:
+        nonlocal last
+        waiting.append(row)
+        if perf_counter() - last >= patience:
+            write()
+            last = perf_counter()
+
+    try:
+        yield keep
+    finally:
+        if waiting:
+            write()
 
 
 def _named(smoother: Smoother, dataset: Dataset) -> dict[str, Any]:

@@ -89,6 +89,7 @@ class Explorer:
             self._thread.submit(smoother.refer_to, dataset).result()
         self._held = ExitStack()
         self._memory = self._done(lambda: self._opened_memory(memory))
+        self._thread.submit(self._warm)
 
     def close(self) -> None:
         """Let go of the thread; a slice under way is left."""
@@ -146,6 +147,12 @@ class Explorer:
 
     def _done(self, question: Callable[[], Value]) -> Value:
         return self._thread.submit(question).result()
+
+    def _warm(self) -> None:
+        """Do once, before anybody waits, what is slow the first time; what goes wrong is told when it is asked for."""
+        specimen = self._specimen(min(self.records))
+        views.input_view(specimen)
+        self._axes_of(specimen, "nearest", 0)
 
     def _opened_memory(self, place: Place | None) -> Memory | None:
         own, norm, owner = self.smoother.memory, self.smoother.norm, self.smoother.identity
