@@ -7,7 +7,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
@@ -16,6 +16,7 @@ from typing import Any, NoReturn, TypeVar
 import torch
 from torch import Tensor
 
+from smoothcert.cascade import Cascade, StagePoll
 from smoothcert.certificates import Certificate
 from smoothcert.data.base import Dataset
 from smoothcert.data.guests import as_dataset
@@ -111,8 +112,10 @@ def certify_all(
         raise SettingError(
             "noise with a row per input belongs to one batch, not to a data set; give one scale for all, or a tuner"
         )
-    if memory is not None and isinstance(smoother, SmoothedRegressor):
-        raise SettingError("a memory keeps labels, and a regressor has none; leave it out")
+    if memory is not None and isinstance(smoother, SmoothedRegressor | Cascade):
+        raise SettingError(
+            "a memory keeps what noise of an input's own promised, and a regressor or cascade has none; leave it out"
+        )
     facts = describe(smoother, dataset)
     smoother.tuner.check(facts)
     if chosen:
@@ -213,7 +216,11 @@ def check_classes(smoother: Smoother, dataset: Dataset, indices: Sequence[int]) 
     make_fixed(smoother.model)
     x = torch.from_numpy(dataset.inputs(indices[:1])).to(smoother.device)
     with torch.inference_mode():
-        classes = smoother.pollster.classify(x.repeat(smoother.plan.block, *[1] * (x.ndim - 1))).shape[1]
+        classes = (
+            smoother.classes
+            if isinstance(smoother, Cascade)
+            else smoother.pollster.classify(x.repeat(smoother.plan.block, *[1] * (x.ndim - 1))).shape[1]
+        )
     largest = max((truth for truth in dataset.truths(indices) if truth is not None), default=0)
     if largest >= classes:
         raise ModelError(
@@ -256,7 +263,7 @@ def record_poll(
     def parameter(value: Tensor) -> Parameter:
         return float(value) if value.ndim == 0 else store.put(value.cpu().numpy())
 
-    return record_of(
+    record = record_of(
         certificate,
         poll.ballot,
         index=poll.index,
@@ -273,6 +280,10 @@ def record_poll(
         echo=poll.echo if certificate.label == int(poll.ballot.selection.leaders()[0]) else None,
         box=dataset.box,
     )
+    if not isinstance(poll, StagePoll) or not isinstance(smoother, Cascade):
+        return record
+    tables = tuple((*map(int, votes.counts[0, -1]), int(votes.invalid[0, -1])) for votes in poll.asked)
+    return replace(record, law=smoother.words, scale=1.0, loc=0.0, stages=tables)
 
 
 @contextmanager
