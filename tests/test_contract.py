@@ -35,6 +35,7 @@ ORDER = [
     ),
     *(
         "certificates",
+        "intervals",
         "records",
         "store",
         "memory",
@@ -57,11 +58,13 @@ ORDER = [
         "echo",
         "calibration",
         "smoother",
+        "regressor",
+        "cascade",
         "forecast",
         "tuners",
         "training",
     ),
-    *("run", "attacks", "explore", "search", "config", "testing", "cli"),
+    *("run", "attacks", "explore", "search", "config", "serve", "client", "testing", "cli"),
 ]
 WITHOUT_TORCH = {*ORDER[: ORDER.index("seeds")], "config"}
 RANK = {name: rank for rank, name in enumerate(ORDER)}
