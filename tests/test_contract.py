@@ -59,6 +59,7 @@ ORDER = [
         "calibration",
         "smoother",
         "regressor",
+        "cascade",
         "forecast",
         "tuners",
         "training",

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from smoothcert.certificates import Soundness
-from smoothcert.data.base import ArrayDataset
+from smoothcert.data import ArrayDataset
 from smoothcert.engine import Engine
 from smoothcert.errors import DataError, RunError, SettingError
 from smoothcert.metrics.curves import abstention, average_certified_radius, certified_accuracy

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
+from smoothcert.cascade import Cascade
 from smoothcert.certificates import Soundness
 from smoothcert.data.base import Dataset
 from smoothcert.errors import InputError, RunError, SmoothcertError
@@ -70,6 +71,8 @@ class Explorer:
         [self.run] = read_runs([run])
         check_filled(run, self.run.lines)
         check_classes(run, self.run.records)
+        if isinstance(smoother, Cascade):
+            raise RunError(f"{run} is of a cascade, which has no one noise to look into; see smoothcert report")
         if any(line.soundness is Soundness.IMPORTED for line in self.run.lines):
             raise RunError(f"{run} was imported from a log, which holds neither votes nor noise to look into")
         check_same(self.run.facts.get("configuration", {}), describe(smoother, dataset), run)
