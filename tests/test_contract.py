@@ -61,7 +61,7 @@ ORDER = [
         "tuners",
         "training",
     ),
-    *("run", "attacks", "explore", "search", "config", "testing", "cli"),
+    *("run", "attacks", "explore", "search", "config", "papers", "testing", "cli"),
 ]
 WITHOUT_TORCH = {*ORDER[: ORDER.index("seeds")], "config"}
 RANK = {name: rank for rank, name in enumerate(ORDER)}
