@@ -31,8 +31,8 @@ from smoothcert.training import RECIPES
 from smoothcert.tuners import TUNERS
 
 COMMANDS = (
-    *("demo", "train", "certify", "predict", "attack", "report", "explore", "curve", "search", "recertify", "merge"),
-    *("export", "import", "cite", "list"),
+    *("demo", "train", "certify", "predict", "attack", "report", "explore", "curve", "search", "recertify"),
+    *("reproduce", "merge", "export", "import", "cite", "list"),
 )
 
 

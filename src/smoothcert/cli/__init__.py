@@ -52,7 +52,14 @@ def _stopping_cleanly(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*arguments, **options)
         except KeyboardInterrupt:
-            resumable = command.__module__.rsplit(".", 1)[-1] in ("attack", "certify", "demo", "reproduce", "search", "train")
+            resumable = command.__module__.rsplit(".", 1)[-1] in (
+                "attack",
+                "certify",
+                "demo",
+                "reproduce",
+                "search",
+                "train",
+            )
             again = "; everything finished so far is kept: give the same command again to go on" if resumable else ""
             errors.print(f"stopped{again}")
             raise typer.Exit(130) from None
@@ -61,7 +68,23 @@ def _stopping_cleanly(command: Callable[..., None]) -> Callable[..., None]:
 
 
 MODULES = (
-    *(demo, train, certify, predict, attack, report, explore, curve, search, reproduce, recertify, merge, export, import_, cite),
+    *(
+        demo,
+        train,
+        certify,
+        predict,
+        attack,
+        report,
+        explore,
+        curve,
+        search,
+        reproduce,
+        recertify,
+        merge,
+        export,
+        import_,
+        cite,
+    ),
     list_,
 )
 for module in MODULES:

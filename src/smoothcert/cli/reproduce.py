@@ -16,6 +16,7 @@ from smoothcert.cli.flags import Given
 from smoothcert.cli.of_run import certified_with
 from smoothcert.cli.options import Json, command_line
 from smoothcert.cli.train import train_model
+from smoothcert.config import Settings
 from smoothcert.errors import SettingError
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ EXAMPLE = "smoothcert reproduce ancer-table-1 --scale smoke --out ancer-table-1"
 
 
 def command(
-    entry: Annotated[str | None, typer.Argument(help="A table or figure, such as ancer-table-1; --list has all.")] = None,
+    entry: Annotated[
+        str | None, typer.Argument(help="A table or figure, such as ancer-table-1; --list has all.")
+    ] = None,
     scale: Annotated[
         str,
         typer.Option(help="smoke: embedded digits, seconds; small: MNIST and CIFAR-10, minutes; paper: as published."),
@@ -113,12 +116,11 @@ def _done(task: Task) -> list[Cell]:
     if task.scale == "paper":
         errors.print(_cost(task))
     note = command_line()
-    workers = Workers(
-        train=train_model,
-        certify=lambda settings, place: certify_run(settings, place, note=note, title=place.name),
-        attack=_attacked,
-    )
-    return reproduced(task, workers, errors.print)
+
+    def certify(settings: Settings, place: Path) -> int:
+        return certify_run(settings, place, note=note, title=place.name)
+
+    return reproduced(task, Workers(train_model, certify, _attacked, errors.print))
 
 
 def _attacked(place: Path, attacks: Sequence[str], effort: Mapping[str, int]) -> Mapping[str, float]:
@@ -162,10 +164,12 @@ def listed(entry: Entry) -> dict[str, Any]:
 def _listing(entries: Sequence[Entry]) -> Table:
     table = Table(Column("name", no_wrap=True), "what it shows", "data, network and settings", show_lines=True)
     for entry in entries:
-        told = list(dict.fromkeys(
-            f"{part.title}, sigma {', '.join(f'{sigma:g}' for sigma in part.sigmas)}, {part.settings['votes.trials']} votes"
-            for part in entry.parts
-        ))
+        told = list(
+            dict.fromkeys(
+                f"{part.title}, sigma {', '.join(f'{sigma:g}' for sigma in part.sigmas)}, {part.settings['votes.trials']} votes"
+                for part in entry.parts
+            )
+        )
         if entry.curve is not None:
             told = [f"no network: {', '.join(entry.curve['laws'])} in {entry.curve['dim']} dimensions"]
         if not entry.reason and not entry.published:

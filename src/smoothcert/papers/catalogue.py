@@ -20,12 +20,12 @@ NOTHING = "-"  # a number that is not printed, or not to be read
 
 @dataclass(frozen=True)
 class Training:
-    """How a network was trained; ``start`` names the training whose weights it begins with."""
+    """How a network was trained; ``start``: from the weights of this other training."""
 
     name: str
     title: str
     settings: Source
-    start: str | None = None
+    start: Training | None = None
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,6 @@ class Entry:
     note: str = ""
     reason: str = ""
     parts: tuple[Part, ...] = ()
-    trainings: Mapping[str, Training] = field(default_factory=dict)
     draw: Mapping[str, Any] | None = None  # of a figure: kinds, per_sigma, factors
     curve: Mapping[str, Any] | None = None  # of a figure of radii against probabilities
 
@@ -103,9 +102,7 @@ def entry_named(name: str) -> Entry:
 
 def scale_named(name: str) -> dict[str, Any]:
     """What a scale makes of an entry."""
-    tables = _read("scales")
-    settings: dict[str, Any] = look_up("scale", name, tables)
-    return settings
+    return dict(look_up("scale", name, _read("scales")))
 
 
 @cache
@@ -120,25 +117,27 @@ def _read(name: str) -> dict[str, Any]:
 
 
 def _entries(paper: str, tables: dict[str, Any]) -> list[Entry]:
-    trainings = {name: _training(name, table) for name, table in tables["trainings"].items()}
+    trainings: dict[str, Training] = {}
+    for name, table in tables["trainings"].items():  # one that starts from another stands below it
+        settings = flat({section: each for section, each in table.items() if isinstance(each, dict)})
+        trainings[name] = Training(name, table["title"], settings, trainings.get(table.get("start", "")))
     methods = {name: _method(name, table) for name, table in tables["methods"].items()}
     found = []
     for name, table in tables["entries"].items():
         parts = [_part(part, tables["defaults"], trainings, methods) for part in _parts_of(table, tables)]
         note = " ".join(filter(None, (table.get("note", ""), tables["note"] if parts else "")))
         shown = {key: table.get(key) for key in ("draw", "curve")}
-        found.append(
-            Entry(f"{paper}-{name}", tables["paper"], table["title"], note, "", tuple(parts), trainings, **shown)
-        )
+        found.append(Entry(f"{paper}-{name}", tables["paper"], table["title"], note, parts=tuple(parts), **shown))
     for name, text in tables["skipped"].items():
         title, reason = text.split(" | ")
         found.append(Entry(f"{paper}-{name}", tables["paper"], title, reason=reason))
     return sorted(found, key=lambda entry: _order(entry.name))
 
 
-def _order(name: str) -> tuple[str, int]:
+def _order(name: str) -> tuple[bool, int]:
+    """Tables before figures, each by its number."""
     kind, _, number = name.rpartition("-")
-    return ("t" if kind.endswith("table") else "u", int(number))
+    return ("figure" in kind, int(number))
 
 
 def _parts_of(table: dict[str, Any], tables: dict[str, Any]) -> list[dict[str, Any]]:
@@ -176,11 +175,6 @@ def _part(
         table.get("times", 1.0),
         {scale: table[scale] for scale in SCALES if scale in table},
     )
-
-
-def _training(name: str, table: dict[str, Any]) -> Training:
-    sections = {section: table[section] for section in ("train", "generator", "noise") if section in table}
-    return Training(name, table["title"], flat(sections), table.get("start"))
 
 
 def _method(name: str, table: dict[str, Any]) -> Method:

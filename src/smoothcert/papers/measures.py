@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
-
-import numpy as np
 
 from smoothcert.certificates import Soundness, weakest
 from smoothcert.maths.geometry import exact_mean
@@ -18,15 +16,15 @@ from smoothcert.records.record import Record
 from smoothcert.report.figures import with_proxy
 from smoothcert.report.runs import Run
 
-PERCENT, SECONDS, PLAIN = "%", "s", ""
+Records = Sequence[Sequence[Record]]  # of the runs of one row, a sigma each
 
 
 @dataclass(frozen=True)
 class Group:
-    """The runs of one row, a sigma each, with their records in the norm of the table, and what attacks left unbroken."""
+    """The runs of one row, their records in the norm of the table, and the share that each attack left unbroken."""
 
     runs: tuple[Run, ...]
-    records: tuple[tuple[Record, ...], ...]
+    records: Records
     held: Mapping[str, float]
 
     @property
@@ -35,15 +33,13 @@ class Group:
         return weakest(line.soundness for run in self.runs for line in run.lines)
 
 
-def unit_of(column: str) -> str:
-    """In what a column is measured."""
-    if column == "seconds":
-        return SECONDS
-    return PLAIN if column in ("ACR", "proxy ACR", "score") or column.startswith(("top ", "p = ")) else PERCENT
+def is_share(column: str) -> bool:
+    """Is the column in percent?"""
+    return column not in ("ACR", "proxy ACR", "score", "seconds") and not column.startswith(("top ", "p = "))
 
 
 def measured(column: str, group: Group, rivals: Sequence[Group]) -> float:
-    """The number of a row in a column; percents are percents.
+    """The number of a row in a column; shares in percent.
 
     ``0.5`` or ``2/255``: certified accuracy at this radius, ``~0.5`` at this proxy radius; ``ACR`` and ``score``: the area
     under it; each of the best sigma at every radius. ``best radius``, ``best proxy``: the share of inputs on which the best
@@ -52,18 +48,25 @@ def measured(column: str, group: Group, rivals: Sequence[Group]) -> float:
     known: dict[str, Callable[[], float]] = {
         "ACR": lambda: _area(group.records),
         "score": lambda: _area(group.records),
-        "proxy ACR": lambda: _area([with_proxy(records) for records in group.records]),
+        "proxy ACR": lambda: _area(proxied(group.records)),
         "seconds": lambda: exact_mean([s for run in group.runs for line in run.lines for s in line.seconds]),
-        "best radius": lambda: _best(group, rivals, "radius"),
-        "best proxy": lambda: _best(group, rivals, "proxy_radius"),
-        **{f"attack {name}": lambda share=share: 100 * share for name, share in group.held.items()},  # type: ignore[misc]
+        "best radius": lambda: _best("radius", group, rivals),
+        "best proxy": lambda: _best("proxy_radius", group, rivals),
     }
+    kind, _, rest = column.partition(" ")
     if column in known:
         return known[column]()
-    if column.startswith("top "):
-        return _top(group.records, int(column.split()[1]) / 100)
-    records = [with_proxy(own) for own in group.records] if column.startswith("~") else group.records
+    if kind == "attack":
+        return 100 * group.held[rest]
+    if kind == "top":
+        return _top(group.records, int(rest.removesuffix(" %")) / 100)
+    records = proxied(group.records) if column.startswith("~") else group.records
     return 100 * float(envelope(records, [radius_of(column)])[0])
+
+
+def proxied(runs: Records) -> Records:
+    """The records with their proxy radii in the place of the radii."""
+    return [with_proxy(records) for records in runs]
 
 
 def radius_of(column: str) -> float:
@@ -76,39 +79,23 @@ def radius_of(column: str) -> float:
     return float(number) / float(of or 1)
 
 
-def _area(runs: Sequence[Sequence[Record]]) -> float:
+def _area(runs: Records) -> float:
     """Under the envelope, up to the largest radius: for one run the average certified radius."""
-    largest = max((record.radius for records in runs for record in records), default=0.0)
+    largest = max(record.radius for records in runs for record in records)
     return robustness_score(runs, largest).value if 0 < largest < math.inf else largest
 
 
-def _top(runs: Sequence[Sequence[Record]], share: float) -> float:
+def _top(runs: Records, share: float) -> float:
     """The mean of this share of the radii, the largest; a wrong answer has none."""
     radii = sorted((r.radius if counts(r) else 0.0 for records in runs for r in records), reverse=True)
     return exact_mean(radii[: max(1, round(share * len(radii)))])
 
 
-def _best(group: Group, rivals: Sequence[Group], value: str) -> float:
-    of = attrgetter(value)
-    return 100 * best_share(_best_sigma(group, value), [_best_sigma(rival, value) for rival in rivals], of)
+def _best(name: str, group: Group, rivals: Sequence[Group]) -> float:
+    value = attrgetter(name)
 
+    def of_best_sigma(runs: Records) -> list[Record]:
+        return [max(of_input, key=lambda r: (counts(r), value(r))) for of_input in zip(*runs, strict=True)]
 
-def _best_sigma(group: Group, value: str) -> list[Record]:
-    """For every input the record of the sigma that certifies most of the right answer."""
-    of, best = attrgetter(value), dict[int, Record]()
-    for record in (record for records in group.records for record in records):
-        known = best.get(record.index)
-        if known is None or (counts(record), of(record)) > (counts(known), of(known)):
-            best[record.index] = record
-    return [best[index] for index in sorted(best)]
-
-
-def multiplied(records: Sequence[Record], times: float) -> tuple[Record, ...]:
-    """The records with their radii in another unit."""
-    return tuple(replace(r, radius=r.radius * times, proxy_radius=r.proxy_radius * times) for r in records)
-
-
-def steps_of(records: Sequence[Sequence[Record]]) -> tuple[np.ndarray, np.ndarray]:
-    """Every radius at which the envelope falls, and the certified accuracy there in percent."""
-    radii = np.unique([0.0, *(record.radius for own in records for record in own)])
-    return np.append(radii, radii[-1]), np.append(100 * envelope(records, radii.tolist()), 0.0)
+    own, *others = (of_best_sigma(each.records) for each in (group, *rivals))
+    return 100 * best_share(own, others, value)

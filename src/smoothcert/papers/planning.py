@@ -44,15 +44,8 @@ class Block:
 
     part: Part
     runs: Mapping[tuple[str, str], tuple[Certification, ...]]
+    title: str
     reason: str = ""
-
-    @property
-    def title(self) -> str:
-        """Data, network and norm as published, and ours where they are others."""
-        made = next((run for group in self.runs.values() for run in group), None)
-        ours = made and (str(made.settings["data.source"]), str(made.network.settings["model.source"]))
-        other = ours is not None and ours != (self.part.data, self.part.network)
-        return self.part.title + (f" (ours: {', '.join(ours)})" if ours and other else "")
 
     @property
     def attacks(self) -> tuple[str, ...]:
@@ -67,101 +60,93 @@ def planned(entry: Entry, scale: str, imagenet: Path | None = None, device: str 
         raise SettingError(f"{entry.name} ({entry.title}) cannot be run: {entry.reason}; smoothcert reproduce --list")
     if imagenet is not None and not imagenet.is_dir():
         raise DataError(f"--imagenet {imagenet} is no folder; give the one of the validation images, in class folders")
-    blocks = [_block(entry, part, scale, settings, imagenet, device) for part in entry.parts]
+    blocks = [_block(part, scale, settings, imagenet, device) for part in entry.parts]
     if blocks and all(block.reason for block in blocks):
         raise DataError(f"{entry.name} cannot be run at scale {scale}: {blocks[0].reason}")
     return blocks
 
 
-def _block(
-    entry: Entry, part: Part, scale: str, settings: dict[str, Any], imagenet: Path | None, device: str
-) -> Block:
-    reason = _left_out(part.data, scale, settings, imagenet)
-    if reason:
-        return Block(part, {}, reason)
-    place = settings["data"][part.data]
-    data = place["source"].format(imagenet=imagenet)
+def _block(part: Part, scale: str, settings: dict[str, Any], imagenet: Path | None, device: str) -> Block:
+    place = settings["data"].get(part.data)
+    if place is None:
+        reason = f"{part.data} is too large for it; give --scale paper with --imagenet DIR, or --scale smoke"
+        return Block(part, {}, part.title, reason)
+    if "{imagenet}" in place["source"] and imagenet is None:
+        reason = "it needs the validation images of ImageNet, and no folder of them was given; give --imagenet DIR"
+        return Block(part, {}, part.title, reason)
+    maker = _Maker(part, settings, place["source"].format(imagenet=imagenet), place, device)
     sigmas = [sigma for sigma in part.sigmas if sigma in settings.get("sigmas", part.sigmas)] or part.sigmas[:1]
-    runs = {}
-    for row in (row for row in part.rows if part.runs_at(row, scale)):
-        for method in (row.method, *part.rivals):
-            made = []
-            for sigma in sigmas:
-                network = _network(entry, part, row.training, method, sigma, settings, data, device)
-                made.append(_certification(part, method, network, sigma, settings, data, device))
-            runs[row.training.name, method.name] = tuple(made)
-    return Block(part, runs)
-
-
-def _left_out(data: str, scale: str, settings: dict[str, Any], imagenet: Path | None) -> str:
-    if data not in settings["data"]:
-        return f"{data} is too large for it; give --scale paper with --imagenet DIR, or --scale smoke"
-    if "{imagenet}" in settings["data"][data]["source"] and imagenet is None:
-        return "it needs the validation images of ImageNet, and no folder of them was given; give --imagenet DIR"
-    return ""
-
-
-def _network(
-    entry: Entry,
-    part: Part,
-    training: Training,
-    method: Method,
-    sigma: float,
-    scale: dict[str, Any],
-    data: str,
-    device: str,
-) -> Network:
-    """The network of a row: the training of the paper, over it that of the scale."""
-    network = scale["data"][part.data].get("network", part.network)
-    source = {
-        "noise.sigma": sigma,
-        "noise.law": method.trained or method.law or part.law,
-        **training.settings,
-        **flat({"train": scale.get("train", {}), "data": scale.get("learn", {})}),
-        "model.source": network,
-        "data.source": data,
-        "train.device": device,
+    runs = {
+        (row.training.name, method.name): tuple(maker.run(row.training, method, sigma) for sigma in sigmas)
+        for row in part.rows
+        if part.runs_at(row, scale)
+        for method in (row.method, *part.rivals)
     }
-    start = training.start and _network(
-        entry, part, entry.trainings[training.start], method, sigma, scale, data, device
-    )
-    given = data.startswith("folder:")
-    return Network(_folder([data.partition(":")[0], training.name, sigma], source, start), source, start or None, given)
+    other = (maker.data, maker.model) != (part.data, part.network)
+    return Block(part, runs, part.title + (f" (ours: {maker.data}, {maker.model})" if other else ""))
 
 
-def _certification(
-    part: Part, method: Method, network: Network, sigma: float, scale: dict[str, Any], data: str, device: str
-) -> Certification:
-    inputs = scale["data"][part.data].get("inputs", {}) | scale.get("inputs", {})
-    source = {
-        **part.settings,
-        **method.settings,
-        **flat({"votes": scale.get("votes", {}), "data": inputs}),
-        "votes.method": _method(str(method.settings["votes.method"]), scale.get("methods", {})),
-        "votes.norm": part.norm if part.cast_in is None else float(part.cast_in),
-        "noise.law": method.law or part.law,
-        "noise.sigma": sigma,
-        "data.source": data,
-        "engine.device": device,
-    }
-    return Certification(_folder([method.name, network.folder], source, network), network, source, sigma)
+@dataclass(frozen=True)
+class _Maker:
+    """Makes the settings of a part: those of the paper, and over them those of the scale."""
+
+    part: Part
+    scale: dict[str, Any]
+    data: str
+    place: dict[str, Any]
+    device: str
+
+    @property
+    def model(self) -> str:
+        return str(self.place.get("network", self.part.network))
+
+    def network(self, training: Training, law: str, sigma: float) -> Network:
+        source = {
+            "noise.sigma": sigma,
+            "noise.law": law,
+            **training.settings,
+            **flat({"train": self.scale.get("train", {}), "data": self.scale.get("learn", {})}),
+            "model.source": self.model,
+            "data.source": self.data,
+            "train.device": self.device,
+        }
+        start = None if training.start is None else self.network(training.start, law, sigma)
+        folder = _folder([self.data.partition(":")[0], training.name, sigma], source, start)
+        return Network(folder, source, start, given=self.data.startswith("folder:"))
+
+    def run(self, training: Training, method: Method, sigma: float) -> Certification:
+        part, law = self.part, method.law or self.part.law
+        network = self.network(training, method.trained or law, sigma)
+        inputs = self.place.get("inputs", {}) | self.scale.get("inputs", {})
+        source = {
+            **part.settings,
+            **method.settings,
+            **flat({"votes": self.scale.get("votes", {}), "data": inputs}),
+            "votes.method": _method(str(method.settings["votes.method"]), self.scale.get("methods", {})),
+            "votes.norm": part.norm if part.cast_in is None else float(part.cast_in),
+            "noise.law": law,
+            "noise.sigma": sigma,
+            "noise.box": "none",  # the papers clip nothing
+            "data.source": self.data,
+            "engine.device": self.device,
+        }
+        return Certification(_folder([method.name, network.folder], source, network), network, source, sigma)
 
 
 def _method(spec: str, smaller: Mapping[str, str]) -> str:
     """The method with the parameters that a scale gives it, but for those that it has itself.
 
     >>> _method("ancer:kappa=1", {"ancer": "steps=3,kappa=2"})
-    'ancer:kappa=1,steps=3'
+    'ancer:steps=3,kappa=1'
     """
     name, own = split_spec(spec)
-    given = [text for text in (own, smaller.get(name, "")) if text]
-    parameters = dict(reversed([piece.split("=") for text in given for piece in text.split(",")]))
-    ordered = [f"{key}={parameters[key]}" for key in reversed(parameters)]
-    return f"{name}:{','.join(ordered)}" if ordered else name
+    pieces = [piece.split("=") for text in (smaller.get(name), own) if text for piece in text.split(",")]
+    parameters = ",".join(f"{key}={value}" for key, value in dict(pieces).items())
+    return f"{name}:{parameters}" if parameters else name
 
 
-def _folder(words: list[object], settings: Source, more: object = None) -> str:
+def _folder(words: list[object], settings: Source, more: object) -> str:
     """A name that people can read, and that other settings do not share."""
     told = json.dumps([settings, repr(more)], sort_keys=True)
-    text = "-".join(word if isinstance(word, str) else written(word) for word in words)
+    text = "-".join(map(written, words))
     return f"{re.sub(r'-[0-9a-f]{8}$', '', text)}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"

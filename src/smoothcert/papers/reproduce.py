@@ -6,20 +6,17 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from smoothcert.config import Settings
 from smoothcert.errors import DataError, RunError
 from smoothcert.files import write_atomically
 from smoothcert.papers.catalogue import Entry, scale_named
-from smoothcert.papers.measures import Group, measured, multiplied
+from smoothcert.papers.measures import Group, is_share, measured
 from smoothcert.papers.planning import Block, Certification, Network
 from smoothcert.papers.tables import Cell, to_files
 from smoothcert.sections import Source, read
 
-MARK, FIGURE = "entry.json", "figure.png"
-MODELS, RUNS = "models", "runs"
-MODEL = "model.safetensors"
+MARK, FIGURE, MODELS, RUNS = "entry.json", "figure.png", "models", "runs"
 
 
 @dataclass(frozen=True)
@@ -29,6 +26,7 @@ class Workers:
     train: Callable[[Settings, Path], Path]
     certify: Callable[[Settings, Path], object]
     attack: Callable[[Path, Sequence[str], Mapping[str, int]], Mapping[str, float]]  # the share that held, by attack
+    tell: Callable[[str], object]
 
 
 @dataclass(frozen=True)
@@ -44,45 +42,37 @@ class Task:
 
 def claim_folder(task: Task) -> None:
     """Mark OUT as this entry's at this scale; refuse a file, another entry's folder, and one with other things in it."""
-    out, mark = task.out, {"entry": task.entry.name, "scale": task.scale}
+    out, file = task.out, task.out / MARK
+    mark = f"{task.entry.name} at scale {task.scale}"
     if out.exists() and not out.is_dir():
         raise RunError(f"--out {out} is a file, and an entry is a folder of tables and runs; give a folder")
-    file = out / MARK
     if file.is_file():
-        try:
-            found = json.loads(file.read_text(encoding="utf-8"))
-        except ValueError:
-            found = "something else"
-        if found != mark:
-            held = f"{found['entry']} at scale {found['scale']}" if isinstance(found, dict) else found
+        found = file.read_text(encoding="utf-8")
+        if found != json.dumps(mark):
             raise RunError(
-                f"{out} holds {held}, not {task.entry.name} at scale {task.scale}; give another --out. Networks and runs are "
-                "shared by --runs DIR"
+                f"{out} holds {found}, not {mark}; give another --out. Networks and runs are shared by --runs DIR"
             )
-        return
-    if out.is_dir() and any(out.iterdir()):
+    elif out.is_dir() and any(out.iterdir()):
         raise RunError(f"{out} is not empty and holds no entry of smoothcert reproduce; give a new or empty folder")
     out.mkdir(parents=True, exist_ok=True)
     write_atomically(file, json.dumps(mark).encode())
 
 
 def check_given(task: Task) -> None:
-    """Refuse before any work if a network that cannot be trained here was not brought."""
-    runs = [run for block in task.blocks for group in block.runs.values() for run in group]
-    missing = {run.network.folder: run for run in runs if run.network.given and not _weights(task, run.network).is_file()}
-    for name, run in missing.items():
-        network = run.network.settings["model.source"]
+    """Refuse before any work if networks that cannot be trained here were not brought."""
+    networks = {run.network.folder: run.network for block in task.blocks for own in block.runs.values() for run in own}
+    missing = [each for each in networks.values() if each.given and not weights_of(task, each).is_file()]
+    if missing:
         raise DataError(
-            f"{len(missing)} networks are missing, the first {_weights(task, run.network)}: {network} trained on ImageNet "
-            f"({name}, sigma {run.sigma:g}). Training there does not fit into memory; put the weights that you have, as "
-            ".safetensors, into that file, for pixels in [0, 1]"
+            f"{len(missing)} networks are missing, the first {weights_of(task, missing[0])}: a {missing[0].settings['model.source']} "
+            "for ImageNet. Training on it does not fit into memory; put weights that you have, as .safetensors and for pixels "
+            "in [0, 1], into that file"
         )
 
 
-def reproduced(task: Task, workers: Workers, told: Callable[[str], object] = lambda _: None) -> list[Cell]:
+def reproduced(task: Task, workers: Workers) -> list[Cell]:
     """Do what is left, then write table.md, table.csv, table.json and, of a figure, figure.png into OUT."""
-    claim_folder(task)
-    check_given(task)
+    picture: bytes | None
     if task.entry.curve is not None:
         from smoothcert.papers.radii import radius_cells
 
@@ -90,76 +80,67 @@ def reproduced(task: Task, workers: Workers, told: Callable[[str], object] = lam
     else:
         from smoothcert.papers.pictures import drawn
 
-        groups = [_groups(task, block, workers, told) for block in task.blocks]
+        groups = [_groups(task, block, workers) for block in task.blocks]
         cells = [cell for block, own in zip(task.blocks, groups, strict=True) for cell in _cells(block, own)]
         picture = drawn(task.entry, task.blocks, groups)
-    for name, content in to_files(task.entry, cells, _facts(task)).items():
-        write_atomically(task.out / name, content)
     if picture is not None:
         write_atomically(task.out / FIGURE, picture)
+    for name, content in to_files(task.entry, cells, _facts(task)).items():
+        write_atomically(task.out / name, content)
     return cells
 
 
-def _facts(task: Task) -> dict[str, object]:
+def _facts(task: Task) -> dict[str, str]:
+    """What the whole table shares, in words."""
+    facts = {"scale": f"{task.scale} ({scale_named(task.scale)['words']})"}
+    for run in (run for block in task.blocks for own in block.runs.values() for run in own):
+        facts["votes"] = f"{run.settings['votes.trials']} per input, alpha {run.settings['votes.alpha']}"
     left = "; ".join(dict.fromkeys(f"{block.part.data}: {block.reason}" for block in task.blocks if block.reason))
-    first = next((run for block in task.blocks for group in block.runs.values() for run in group), None)
-    facts: dict[str, object] = {"scale": f"{task.scale} ({scale_named(task.scale)['words']})"}
-    if first is not None:
-        facts["votes"] = f"{first.settings['votes.trials']} per input, alpha {first.settings['votes.alpha']}"
     return facts | ({"left out": left} if left else {})
 
 
-def _groups(
-    task: Task, block: Block, workers: Workers, told: Callable[[str], object]
-) -> dict[tuple[str, str], Group]:
-    """The runs of a block, certified and read."""
-    groups = {}
-    for key, runs in block.runs.items():
-        places = [_certified(task, run, workers, told) for run in runs]
-        held: dict[str, list[float]] = {}
-        for place in places if block.attacks else []:
-            told(f"attack {place.name}")
-            for name, share in workers.attack(place, block.attacks, scale_named(task.scale)["attack"]).items():
-                held.setdefault(name, []).append(share)
-        groups[key] = _group(block, places, {name: min(shares) for name, shares in held.items()})
-    return groups
-
-
-def _group(block: Block, places: Sequence[Path], held: Mapping[str, float]) -> Group:
+def _groups(task: Task, block: Block, workers: Workers) -> dict[tuple[str, str], Group]:
+    """The runs of a block, certified, attacked if its columns say so, and read in its norm."""
     from smoothcert.report.runs import Run
     from smoothcert.search import at_norm
 
-    runs = tuple(Run(place) for place in places)
-    part = block.part
-    again = part.cast_in is not None and part.cast_in != part.norm
-    found = [at_norm(run.place, part.norm, sorted(run.indices)) if again else run.records for run in runs]
-    return Group(runs, tuple(multiplied(records, part.times) for records in found), held)
+    part, groups = block.part, {}
+    again = part.cast_in not in (None, part.norm)
+    for key, own in block.runs.items():
+        places = [_certified(task, run, workers) for run in own]
+        tried = [
+            workers.attack(place, block.attacks, scale_named(task.scale)["attack"]) for place in places if block.attacks
+        ]
+        held = {name: min(each[name] for each in tried) for name in block.attacks}
+        runs = tuple(Run(place) for place in places)
+        records = [at_norm(run.place, part.norm, sorted(run.indices)) if again else run.records for run in runs]
+        groups[key] = Group(runs, records, held)
+    return groups
 
 
-def _certified(task: Task, run: Certification, workers: Workers, told: Callable[[str], object]) -> Path:
+def _certified(task: Task, run: Certification, workers: Workers) -> Path:
     """The place of a run that holds all its inputs."""
-    place = task.kept / RUNS / run.folder
-    weights = _trained(task, run.network, workers, told)
-    told(f"certify {run.folder}")
+    weights = _trained(task, run.network, workers)
     model: Source = {"model.source": str(weights)}
     if run.network.given:
         model = {"model.source": run.network.settings["model.source"], "model.weights": str(weights)}
+    workers.tell(f"certify {run.folder}")
+    place = task.kept / RUNS / run.folder
     workers.certify(read(Settings, run.settings, model), place)
     return place
 
 
-def _trained(task: Task, network: Network, workers: Workers, told: Callable[[str], object]) -> Path:
+def _trained(task: Task, network: Network, workers: Workers) -> Path:
     if network.given:
-        return _weights(task, network)
-    more: Source = {}
-    if network.start is not None:
-        more = {"model.weights": str(_trained(task, network.start, workers, told))}
-    told(f"train {network.folder}")
-    return workers.train(read(Settings, network.settings, more), task.kept / MODELS / network.folder)
+        return weights_of(task, network)
+    start = network.start and {"model.weights": str(_trained(task, network.start, workers))}
+    workers.tell(f"train {network.folder}")
+    return workers.train(read(Settings, network.settings, start or {}), weights_of(task, network).parent)
 
 
-def _weights(task: Task, network: Network) -> Path:
-    return task.kept / MODELS / network.folder / MODEL
+def weights_of(task: Task, network: Network) -> Path:
+    """Where the weights of a network are, or will be."""
+    return task.kept / MODELS / network.folder / "model.safetensors"
 
 
 def _cells(block: Block, groups: Mapping[tuple[str, str], Group]) -> list[Cell]:
@@ -169,16 +150,16 @@ def _cells(block: Block, groups: Mapping[tuple[str, str], Group]) -> list[Cell]:
         group = groups.get((row.training.name, row.method.name))
         rivals = [groups[row.training.name, rival.name] for rival in part.rivals] if group else []
         for column, published in zip(part.columns, row.published, strict=True):
-            facts: dict[str, Any] = {"ours": None, "label": ""}
-            if group is not None:
-                facts = {
-                    "ours": measured(column, group, rivals),
-                    "label": group.label.value,
-                    "classifiers": len(group.runs),
-                    "inputs": len(group.records[0]),
-                }
-            title = f"{row.training.title}: {row.method.title}"
-            cells.append(
-                Cell(block.title, title, column, published=published, claim=row.method.claim.value, **facts)
+            cell = Cell(
+                part=block.title,
+                row=f"{row.training.title}: {row.method.title}",
+                column=column,
+                ours=measured(column, group, rivals) * (1 if is_share(column) else part.times) if group else None,
+                published=published,
+                label=group.label.value if group else "",
+                claim=row.method.claim.value,
+                classifiers=len(group.runs) if group else 0,
+                inputs=len(group.records[0]) if group else 0,
             )
+            cells.append(cell)
     return cells

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 
 from smoothcert.certificates import Soundness
 from smoothcert.maths.geometry import round_down
 from smoothcert.papers.catalogue import Entry
-from smoothcert.papers.measures import PERCENT, unit_of
+from smoothcert.papers.measures import is_share
 from smoothcert.report.sheets import to_csv
 
 NOT_RUN = "not run"
@@ -39,21 +39,19 @@ class Cell:
         return None if self.ours is None or self.published is None else self.ours - self.published
 
 
-def to_files(entry: Entry, cells: Sequence[Cell], facts: dict[str, object]) -> dict[str, bytes]:
+def to_files(entry: Entry, cells: Sequence[Cell], facts: dict[str, str]) -> dict[str, bytes]:
     """The table as table.md, table.csv and table.json."""
-    names = [field.name for field in fields(Cell)]
-    rows = [[getattr(cell, name) for name in names] + [cell.difference] for cell in cells]
-    flat = [asdict(cell) | {"difference": cell.difference} for cell in cells]
+    rows = [asdict(cell) | {"difference": cell.difference} for cell in cells]
     told = {"entry": entry.name, "title": entry.title, "paper": entry.paper, "note": entry.note, **facts}
-    text = json.dumps(told | {"cells": flat}, indent=1, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(told | {"cells": rows}, indent=1, ensure_ascii=False, allow_nan=False)
     return {
-        "table.csv": to_csv([*names, "difference"], rows),
+        "table.csv": to_csv(list(rows[0]), [list(row.values()) for row in rows]),
         "table.json": text.encode(),
         "table.md": markdown(entry, cells, facts).encode(),
     }
 
 
-def markdown(entry: Entry, cells: Sequence[Cell], facts: dict[str, object]) -> str:
+def markdown(entry: Entry, cells: Sequence[Cell], facts: dict[str, str]) -> str:
     """The table for people: every cell has ours, the published number and the difference."""
     lines = [f"# {entry.name}: {entry.title}", "", entry.paper + ".", ""]
     lines += [f"- {name}: {value}" for name, value in facts.items()]
@@ -90,8 +88,7 @@ def _text(cell: Cell) -> str:
     >>> _text(Cell("", "", "0.5", 50.19, 51.0, "global", "global")), _text(Cell("", "", "ACR", 0.7226, None, "", ""))
     ('50.1 / 51 (−0.8)', '0.722')
     """
-    digits = 1 if unit_of(cell.column) == PERCENT else 3
-    digits = 4 if cell.column == "score" else digits
+    digits = 1 if is_share(cell.column) else 4 if cell.column == "score" else 3
     ours = NOT_RUN if cell.ours is None else round_down(cell.ours, digits)
     if cell.published is None:
         return ours
