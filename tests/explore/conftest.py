@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from smoothcert.cli import app
 from smoothcert.cli.flags import Given
 from smoothcert.cli.of_run import certified_with
-from smoothcert.data.base import ArrayDataset
+from smoothcert.data.rows import ArrayDataset
 from smoothcert.engine import Engine
 from smoothcert.explore.explorer import Explorer
 from smoothcert.explore.server import Server

@@ -44,6 +44,10 @@ def command(
             help="Keep the run on a server, where OUT is its name: postgresql://user@host/database.", metavar="URL"
         ),
     ] = None,
+    put: Annotated[
+        str | None,
+        typer.Option(help="When all is done, copy the run there: s3://bucket/runs/a.", metavar="URL"),
+    ] = None,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Say what it would cost and could prove, from one block of votes, and stop."),
@@ -57,6 +61,8 @@ def command(
     """
     place = out if store is None else _on_server(store, out)
     shown = without_passwords(place)
+    from smoothcert.store.put import check_put, put_run
+
     if dry_run:
         told = foretold(given.over(Settings), place)
         if json:
@@ -64,7 +70,12 @@ def command(
             return
         print(told or f"every input is in {shown} already, or its views are asked once each")
         return
+    if put is not None:
+        check_put(place, put)
     done = certify_run(given.over(Settings), place, note=command_line())
+    if put is not None:
+        put_run(place, put)
+        errors.print(f"put at {without_passwords(put)}")
     if json:
         print_json({"run": shown, "inputs": done})
     errors.print(f"{done} inputs in {shown}; look at them with: smoothcert report {shown}")
