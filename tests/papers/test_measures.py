@@ -4,9 +4,12 @@ import csv
 import io
 import json
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from smoothcert.certificates import Soundness
 from smoothcert.papers import entry_named
 from smoothcert.papers.measures import Group, measured
 from smoothcert.papers.tables import Cell, to_files
@@ -55,6 +58,12 @@ def test_the_best_sigma_of_each_method_is_compared() -> None:
     assert measured("best radius", rival, [ROW]) == 75.0
     nothing = Group((), (run(-1.0, -1.0, -1.0, -1.0),), {})
     assert measured("best radius", nothing, [nothing]) == 100.0
+
+
+def test_a_row_is_worth_what_its_weakest_run_is() -> None:
+    runs = [SimpleNamespace(lines=[SimpleNamespace(soundness=each)]) for each in (Soundness.GLOBAL, Soundness.FROZEN)]
+    for order in (runs, runs[::-1]):
+        assert Group(cast(Any, tuple(order)), (SMALL, LARGE), {}).label is Soundness.FROZEN
 
 
 def test_files_hold_both_numbers_their_labels_and_the_difference() -> None:

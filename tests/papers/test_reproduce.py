@@ -58,7 +58,7 @@ def test_a_table_is_of_ordinary_runs_and_the_same_after_a_stop(
     assert cells["Yang: fixed sigma", "0.25"]["published"] == 83
     assert cells["Yang: fixed sigma", "ACR"]["ours"] >= max(average_certified_radius(each.records) for each in found)
     assert {cell["label"] for cell in table["cells"]} == {"global", "memory"}
-    assert "box" not in found[0].records[0].domain  # the papers clip nothing
+    assert "clipped" not in found[0].records[0].domain  # the papers clip nothing
     assert run("report", out / "runs" / block.runs["yang", "ds"][0].folder, monkeypatch=monkeypatch) == 0
 
     # Stopped in the second run and begun again.

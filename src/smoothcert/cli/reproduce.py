@@ -94,9 +94,8 @@ def reproduce(
 
     What was done before is not done again; the files are written into ``out``.
     """
-    return _done(
-        _task(entry, scale, Path(out), runs and Path(runs), imagenet and Path(imagenet), device)  # type: ignore[arg-type]
-    )
+    places = (None if place is None else Path(place) for place in (runs, imagenet))
+    return _done(_task(entry, scale, Path(out), *places, device))
 
 
 def _task(entry: str, scale: str, out: Path, runs: Path | None, imagenet: Path | None, device: str) -> Task:
@@ -111,8 +110,8 @@ def _task(entry: str, scale: str, out: Path, runs: Path | None, imagenet: Path |
 def _done(task: Task) -> list[Cell]:
     from smoothcert.papers.reproduce import Workers, check_given, claim_folder, reproduced
 
-    claim_folder(task)
     check_given(task)
+    claim_folder(task)
     if task.scale == "paper":
         errors.print(_cost(task))
     note = command_line()
@@ -144,14 +143,14 @@ def _cost(task: Task, json: bool = False) -> str:
 
 
 def listed(entry: Entry) -> dict[str, Any]:
-    """An entry for machines: what it is, what it needs, and why it cannot be run, if so."""
+    """An entry for machines: what it is, what it needs, what was claimed, and why it cannot be run, if so."""
     parts = [
         {
             "data": part.data,
             "network": part.network,
             "norm": str(part.norm),
             "sigmas": list(part.sigmas),
-            "rows": [f"{row.training.title}: {row.method.title}" for row in part.rows],
+            "rows": {f"{row.training.title}: {row.method.title}": row.method.claim.value for row in part.rows},
             "columns": list(part.columns),
             "settings": part.settings,
         }
@@ -164,15 +163,15 @@ def listed(entry: Entry) -> dict[str, Any]:
 def _listing(entries: Sequence[Entry]) -> Table:
     table = Table(Column("name", no_wrap=True), "what it shows", "data, network and settings", show_lines=True)
     for entry in entries:
-        told = list(
-            dict.fromkeys(
-                f"{part.title}, sigma {', '.join(f'{sigma:g}' for sigma in part.sigmas)}, {part.settings['votes.trials']} votes"
-                for part in entry.parts
-            )
-        )
+        told = []
+        for part in entry.parts:
+            sigmas = ", ".join(f"{sigma:g}" for sigma in part.sigmas)
+            told.append(f"{part.title}, sigma {sigmas}, {part.settings['votes.trials']} votes")
         if entry.curve is not None:
-            told = [f"no network: {', '.join(entry.curve['laws'])} in {entry.curve['dim']} dimensions"]
-        if not entry.reason and not entry.published:
-            told.append("no published number is printed, or known to us")
-        table.add_row(entry.name, entry.title, "\n".join(told) or f"cannot be run: {entry.reason}")
+            told.append(f"no network: {', '.join(entry.curve['laws'])} in {entry.curve['dim']} dimensions")
+        claims = dict.fromkeys(row.method.claim.value for part in entry.parts for row in part.rows)
+        told.append(f"published labels: {', '.join(claims)}" if claims else "")
+        told.append("" if entry.published else "no published number is printed, or known to us")
+        words = f"cannot be run: {entry.reason}" if entry.reason else "\n".join(filter(None, told))
+        table.add_row(entry.name, entry.title, words)
     return table
