@@ -68,15 +68,17 @@ def test_a_row_is_worth_what_its_weakest_run_is() -> None:
 
 def test_files_hold_both_numbers_their_labels_and_the_difference() -> None:
     cells = [
-        Cell("part", "row", "0.5", 76.99, 77.0, "frozen", "frozen", 2, 100),
-        Cell("part", "row", "ACR", 1.4499, 1.449, "frozen", "frozen", 2, 100),
+        Cell("part", "row", "0.5", 76.99, 77.0, "frozen", "frozen", 2, 100, 37),
+        Cell("part", "row", "ACR", 1.4499, 1.449, "frozen", "frozen", 2, 100, 37),
         Cell("part", "other", "0.5", None, 55.0, "", "global"),
         Cell("part", "other", "ACR", None, None, "", "global"),
     ]
     files = to_files(entry_named("ancer-table-1"), cells, {"scale": "small"})
     text = files["table.md"].decode()
-    assert "| row | frozen | frozen | 76.9 / 77 (−0.0) | 1.449 / 1.449 (+0.001) |" in text  # ours is never rounded up
-    assert "| other |  | global | not run / 55 | not run |" in text
+    assert (
+        "| row | frozen | frozen | 76.9 / 77 (−0.0) | 1.449 / 1.449 (+0.001) | 37 of 200 |" in text
+    )  # ours is never rounded up
+    assert "| other |  | global | not run / 55 | not run |  |" in text
     assert "published label frozen: noise was chosen per input and there is no memory" in text
     table = list(csv.DictReader(io.StringIO(files["table.csv"].decode())))
     assert [row["ours"] for row in table] == ["76.99", "1.4499", "", ""]
@@ -85,7 +87,7 @@ def test_files_hold_both_numbers_their_labels_and_the_difference() -> None:
     assert (told["entry"], told["scale"], len(told["cells"])) == ("ancer-table-1", "small", 4)
     assert told["cells"][2] == {
         **{"part": "part", "row": "other", "column": "0.5", "ours": None, "published": 55.0, "label": ""},
-        **{"claim": "global", "classifiers": 0, "inputs": 0, "difference": None},
+        **{"claim": "global", "classifiers": 0, "inputs": 0, "echoing": 0, "difference": None},
     }
 
 

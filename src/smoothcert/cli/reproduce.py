@@ -94,8 +94,8 @@ def reproduce(
 
     What was done before is not done again; the files are written into ``out``.
     """
-    places = (None if place is None else Path(place) for place in (runs, imagenet))
-    return _done(_task(entry, scale, Path(out), *places, device))
+    kept, images = (None if place is None else Path(place) for place in (runs, imagenet))
+    return _done(_task(entry, scale, Path(out), kept, images, device))
 
 
 def _task(entry: str, scale: str, out: Path, runs: Path | None, imagenet: Path | None, device: str) -> Task:

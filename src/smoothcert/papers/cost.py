@@ -72,7 +72,7 @@ def _votes_left(task: Task, run: Certification, size: Callable[[str, str], int])
     if place.is_dir():
         with opened(place) as store:
             known = store.indices() if store.begun else known
-    return len(set(inputs) - known) * (settings["votes.trials"] + settings["votes.select"])
+    return len(set(inputs) - known) * int(settings["votes.trials"] + settings["votes.select"])
 
 
 def _passes(source: Any, size: Callable[[str, str], int]) -> int:
@@ -80,8 +80,8 @@ def _passes(source: Any, size: Callable[[str, str], int]) -> int:
     number = size(source["data.source"], "train")
     recipe = recipe_named(source["train.recipe"])
     draws, steps = vars(recipe).get("draws", 1), vars(recipe).get("steps", 0)
-    several: int = (2 if recipe.name == "stability" else draws) * (steps + 1)
-    return min(number, source.get("data.limit", number)) * int(source["train.epochs"]) * several
+    several = (2 if recipe.name == "stability" else draws) * (steps + 1)
+    return int(min(number, source.get("data.limit", number)) * source["train.epochs"] * several)
 
 
 def _size(source: str, split: str) -> int:

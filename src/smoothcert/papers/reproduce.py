@@ -10,9 +10,10 @@ from pathlib import Path
 from smoothcert.config import Settings
 from smoothcert.errors import DataError, RunError
 from smoothcert.files import write_atomically
+from smoothcert.metrics.curves import echoing
 from smoothcert.papers.catalogue import Entry, scale_named
 from smoothcert.papers.measures import Group, is_share, measured
-from smoothcert.papers.planning import Block, Certification, Network
+from smoothcert.papers.planning import Block, Network
 from smoothcert.papers.tables import Cell, to_files
 from smoothcert.sections import Source, read
 
@@ -80,6 +81,7 @@ def reproduced(task: Task, workers: Workers) -> list[Cell]:
     else:
         from smoothcert.papers.pictures import drawn
 
+        _work(task, workers)
         groups = [_groups(task, block, workers) for block in task.blocks]
         cells = [cell for block, own in zip(task.blocks, groups, strict=True) for cell in _cells(block, own)]
         picture = drawn(task.entry, task.blocks, groups)
@@ -100,14 +102,14 @@ def _facts(task: Task) -> dict[str, str]:
 
 
 def _groups(task: Task, block: Block, workers: Workers) -> dict[tuple[str, str], Group]:
-    """The runs of a block, certified, attacked if its columns say so, and read in its norm."""
+    """The runs of a block, attacked if its columns say so, and read in its norm."""
     from smoothcert.report.runs import Run
     from smoothcert.search import at_norm
 
     part, groups = block.part, {}
     again = part.cast_in not in (None, part.norm)
     for key, own in block.runs.items():
-        places = [_certified(task, run, workers) for run in own]
+        places = [task.kept / RUNS / run.folder for run in own]
         tried = [
             workers.attack(place, block.attacks, scale_named(task.scale)["attack"]) for place in places if block.attacks
         ]
@@ -118,16 +120,18 @@ def _groups(task: Task, block: Block, workers: Workers) -> dict[tuple[str, str],
     return groups
 
 
-def _certified(task: Task, run: Certification, workers: Workers) -> Path:
-    """The place of a run that holds all its inputs."""
-    weights = _trained(task, run.network, workers)
-    model: Source = {"model.source": str(weights)}
-    if run.network.given:
-        model = {"model.source": run.network.settings["model.source"], "model.weights": str(weights)}
-    workers.tell(f"certify {run.folder}")
-    place = task.kept / RUNS / run.folder
-    workers.certify(read(Settings, run.settings, model), place)
-    return place
+def _work(task: Task, workers: Workers) -> None:
+    """Train and certify whatever the blocks name, each once."""
+    runs = {run.folder: run for block in task.blocks for own in block.runs.values() for run in own}
+    trained: dict[str, Path] = {}
+    for run in runs.values():
+        name = run.network.folder
+        trained[name] = trained.get(name) or _trained(task, run.network, workers)
+        model: Source = {"model.source": str(trained[name])}
+        if run.network.given:
+            model = {"model.source": run.network.settings["model.source"], "model.weights": str(trained[name])}
+        workers.tell(f"certify {run.folder}")
+        workers.certify(read(Settings, run.settings, model), task.kept / RUNS / run.folder)
 
 
 def _trained(task: Task, network: Network, workers: Workers) -> Path:
@@ -160,6 +164,7 @@ def _cells(block: Block, groups: Mapping[tuple[str, str], Group]) -> list[Cell]:
                 claim=row.method.claim.value,
                 classifiers=len(group.runs) if group else 0,
                 inputs=len(group.records[0]) if group else 0,
+                echoing=sum(echoing(records) or 0 for records in group.records) if group else 0,
             )
             cells.append(cell)
     return cells

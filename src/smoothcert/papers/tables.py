@@ -32,6 +32,7 @@ class Cell:
     claim: str  # of the published one
     classifiers: int = 0  # that ours is the best of, at each radius
     inputs: int = 0
+    echoing: int = 0  # certificates of all these classifiers whose label other inputs get too, under the same noise
 
     @property
     def difference(self) -> float | None:
@@ -59,12 +60,13 @@ def markdown(entry: Entry, cells: Sequence[Cell], facts: dict[str, str]) -> str:
     for part in dict.fromkeys(cell.part for cell in cells):
         own = [cell for cell in cells if cell.part == part]
         columns = list(dict.fromkeys(cell.column for cell in own))
-        header = ["", "label", "published label", *columns]
+        header = ["", "label", "published label", *columns, "echoing"]
         lines += ["", f"## {part}", "", _line(header), _line(["---"] * len(header))]
         for row in dict.fromkeys(cell.row for cell in own):
             found = {cell.column: cell for cell in own if cell.row == row}
             first = next(iter(found.values()))
-            lines.append(_line([row, first.label, first.claim, *(_text(found[name]) for name in columns)]))
+            echo = f"{first.echoing} of {first.classifiers * first.inputs}" if first.inputs else ""
+            lines.append(_line([row, first.label, first.claim, *(_text(found[name]) for name in columns), echo]))
     return "\n".join(lines) + "\n"
 
 
@@ -72,7 +74,10 @@ def _words(entry: Entry, cells: Sequence[Cell]) -> list[str]:
     """How to read the cells, and what the published labels mean."""
     printed = any(cell.published is not None for cell in cells)
     shape = "ours / published (difference)" if printed else "ours; no number of it is printed, or known to us"
-    words = [f"each cell: {shape}; accuracies and shares in %, certified numbers rounded down"]
+    words = [
+        f"each cell: {shape}; accuracies and shares in %, certified numbers rounded down; echoing: "
+        "certificates whose label most other inputs get too under their noise, true and empty"
+    ]
     claims = {Soundness(cell.claim) for cell in cells if cell.claim and cell.published is not None}
     words += [f"published label {UNSOUND[claim]}" for claim in Soundness if claim in claims & set(UNSOUND)]
     return [*words, entry.note] if entry.note else words
