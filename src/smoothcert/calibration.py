@@ -22,6 +22,7 @@ from smoothcert.noise import Noise
 from smoothcert.polling import default_block, make_fixed
 from smoothcert.runtimes import runtime_named
 from smoothcert.seeds import Stage, draws_for
+from smoothcert.sight import Sight
 
 # Compiling takes tens of seconds, and on a CPU gives less than the libraries below.
 CANDIDATES = {"cpu": ("torch", "folded", "onnxruntime", "openvino"), "cuda": ("torch", "folded", "compiled")}
@@ -75,21 +76,22 @@ def calibrate(
 ) -> Calibration:
     """The engine with which votes on inputs such as x, (*event), are cast fastest here.
 
-    What the engine says of block and workers is kept. votes: of all inputs together; where torch casts them in the time that a
+    What the engine says of block and workers is kept; all views of an input are asked in blocks that divide them evenly. votes: of all inputs together; where torch casts them in the time that a
     calibration takes, nothing else is tried. A runtime that is not installed, cannot take the network or does not
     answer as torch does is left out, and the trials say why. ``engine`` is what a Smoother takes.
     """
     began, given = time.perf_counter(), engine or Engine()
     bench = Bench(as_classifier(model), noise, x.to(device_named(given.device)))
     make_fixed(bench.classifier)
-    block, workers = given.block or default_block(tuple(x.shape)), given.workers or bench.workers
+    views = noise.view.count(tuple(x.shape)) if isinstance(noise, Sight) and noise.view.complete else None
+    block, workers = given.block or default_block(tuple(x.shape), views), given.workers or bench.workers
     first, *rest = CANDIDATES[bench.x.device.type]
     trials = [bench.tried(first, block, workers)]
     if votes * 1e-6 * (trials[0].micros or 0.0) < WORTH:
         return Calibration(replace(given, runtime=first), time.perf_counter() - began, tuple(trials))
     trials += [bench.tried(name, block, workers) for name in rest]
     best = _fastest(trials)
-    if given.block is None:
+    if given.block is None and views is None:
         best = _fastest(_added(trials, best, (bench.tried(best.runtime, other, workers) for other in others(block, x))))
     if given.workers is None and workers > 1:
         best = _fastest(_added(trials, best, [bench.tried(best.runtime, best.block, workers // 2)]))
