@@ -25,6 +25,11 @@ class ModelSettings(Checked):
         "Weights for a built-in name or a factory, in training those to start from: .safetensors, or .pt read safely.",
         metavar="FILE",
     )
+    cascade: str | None = setting(
+        None,
+        "Instead of a model and its noise: a TOML file that names the stages of a cascade, each with model and sigma.",
+        metavar="FILE",
+    )
     mean: tuple[float, ...] = setting((), "Channel means: normalisation put into the model.")
     std: tuple[float, ...] = setting((), "Channel standard deviations.", above=0)
     identity: str | None = setting(
@@ -88,6 +93,23 @@ class NoiseSettings(Checked):
 
 
 @dataclass(frozen=True)
+class TaskSettings(Checked):
+    """[task]: what is certified of the answer."""
+
+    kind: str = setting(
+        "classification",
+        "What the model answers: classes, or with regression one number per input, of which intervals are certified.",
+        choices=("classification", "regression"),
+        flag="--task",
+    )
+    bounds: str | None = setting(
+        None,
+        "For regression: clip the model's answers to LOW..HIGH, where an interval then ends at the latest.",
+        flag=None,
+    )
+
+
+@dataclass(frozen=True)
 class ShapeSettings(GeneratorSettings):
     """[generator]: noise that is shaped in training (UCAN), by a generator that learns or was learned, or by a pattern."""
 
@@ -112,6 +134,7 @@ class Settings:
     data: DataSettings
     noise: NoiseSettings
     votes: Voting
+    task: TaskSettings
     engine: Engine
     train: TrainSettings
     generator: ShapeSettings

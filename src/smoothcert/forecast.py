@@ -12,10 +12,12 @@ import numpy as np
 from torch import Tensor
 
 from smoothcert.asks import Ask, Noisy
+from smoothcert.cascade import Cascade
 from smoothcert.estimators import Judge, estimator_of
 from smoothcert.plan import Plan
 from smoothcert.radius import RadiusTarget
 from smoothcert.registry import written
+from smoothcert.regressor import SmoothedRegressor
 from smoothcert.seeds import Stage
 from smoothcert.sight import Sight
 from smoothcert.smoother import Smoother
@@ -56,7 +58,8 @@ class Forecast:
 
 def forecast(smoother: Smoother, x: Tensor, index: int, inputs: int) -> Forecast:
     """What certifying so many inputs like this one, (\\*event), may cost; a block of votes is timed, and none is counted."""
-    votes = inputs * (smoother.plan.trials + smoother.select)
+    stages = list(smoother) if isinstance(smoother, Cascade) else [smoother]
+    votes = inputs * sum(stage.plan.trials + stage.select for stage in stages)
     seconds, classes = _seconds_of_block(smoother, x, index)
     plan, dim = smoother.plan, math.prod(x.shape)
     largest = largest_radius(smoother, x.shape)
@@ -84,13 +87,19 @@ def largest_radius(smoother: Smoother, shape: Sequence[int]) -> float:
     >>> round(largest_radius(smoothed, (4,)), 3)
     0.614
     """
-    judge = _judge(smoother, shape, smoother.plan)
+    plan = smoother.plan
+    if isinstance(smoother, SmoothedRegressor):  # where an end of an interval is the last of all answers
+        plan = replace(plan, alpha=smoother.share)
+    judge = _judge(smoother, shape, plan)
     bound = judge.bound(_agreeing(smoother.plan, len(smoother.plan.looks)), 0)
     return judge.target.radius(bound.lower, bound.upper)
 
 
 def warn_of_reach(smoother: Smoother, shape: Sequence[int]) -> None:
-    """Say if radii were asked for that no number of agreeing votes proves: all votes would be spent on them."""
+    """Say if radii were asked for that no number of agreeing votes proves; of numbers, refuse them: nothing would be proved."""
+    if isinstance(smoother, SmoothedRegressor):
+        smoother.reach(shape)
+        return
     if not smoother.plan.radii or smoother.tuner.reads_input or isinstance(smoother.noise, Sight):
         return
     largest = largest_radius(smoother, shape)

@@ -7,21 +7,23 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from time import perf_counter
 from typing import Any, NoReturn, TypeVar
 
 import torch
 from torch import Tensor
 
+from smoothcert.cascade import Cascade, StagePoll
 from smoothcert.certificates import Certificate
 from smoothcert.data.base import Dataset
 from smoothcert.data.guests import as_dataset
 from smoothcert.errors import ModelError, NotFixed, RunError, SettingError
 from smoothcert.forecast import warn_of_reach
 from smoothcert.identity import described, differences, name_for
-from smoothcert.maths.boxed import Box
+from smoothcert.intervals import IntervalCertificate
 from smoothcert.maths.overlap import check_convex
 from smoothcert.memory.memory import Memory
 from smoothcert.memory.of_run import check_kept, is_missing, keeper_at, same_place
@@ -29,10 +31,13 @@ from smoothcert.plan import ALL_VIEWS
 from smoothcert.polling import make_fixed
 from smoothcert.progress import progress_of
 from smoothcert.records.record import Parameter, Record, record_of
+from smoothcert.regressor import SmoothedRegressor
 from smoothcert.smoother import Batch, Poll, Smoother, machine_facts
 from smoothcert.store import VOID, Keeper, Place, ResultStore, check_not_void, opened
+from smoothcert.store.base import Row
 from smoothcert.store.pictures import picture_of
 
+TOGETHER = 0.25  # seconds in which quick records are gathered for one write
 Facts = dict[str, Any]
 Given = TypeVar("Given", bound=Place)
 
@@ -107,10 +112,14 @@ def certify_all(
         raise SettingError(
             "noise with a row per input belongs to one batch, not to a data set; give one scale for all, or a tuner"
         )
+    if memory is not None and isinstance(smoother, SmoothedRegressor | Cascade):
+        raise SettingError(
+            "a memory keeps what noise of an input's own promised, and a regressor or cascade has none; leave it out"
+        )
     facts = describe(smoother, dataset)
     smoother.tuner.check(facts)
     if chosen:
-        smoother.probe(_loaded(dataset, chosen[:1]))  # a classifier that is refused leaves no run behind
+        smoother.probe(_loaded(smoother, dataset, chosen[:1]))  # a classifier that is refused leaves no run behind
     check_classes(smoother, dataset, chosen)
     warn_of_reach(smoother, dataset.shape)
     smoother.driver.executor.open(smoother)
@@ -122,22 +131,48 @@ def certify_all(
         left = [index for index in (chosen if settler is None else sorted(chosen)) if index not in known]
         done, votes = len(chosen) - len(left), 0
         batches = (left[start : start + rows] for start in range(0, len(left), rows))
-        with _probed(smoother, run, settler):
+        # All views of an input may take less than to sync its record; what a memory settled must be kept at once.
+        patience = TOGETHER if smoother.aim.complete and settler is None else 0.0
+        with _probed(smoother, run, settler), _keeping(run, patience) as keep:
             if left:
                 smoother.refer_to(dataset)
-            for poll in smoother.polls(_loaded(dataset, indices) for indices in batches):
+            for poll in smoother.polls(_loaded(smoother, dataset, indices) for indices in batches):
                 certificate = smoother.conclude(poll)
                 if settler is not None:
                     center = poll.noise.center_of(poll.x)
                     certificate = settler.settle(certificate, index=poll.index, center=center, run=name_for(facts))
-                record = record_poll(smoother, poll, certificate, dataset.truths([poll.index])[0], run, dataset.box)
-                run.append(record, poll.seconds, picture_of(poll.x.cpu().numpy()))
+                record = record_poll(smoother, poll, certificate, dataset, run)
+                keep((record, poll.seconds, picture_of(poll.x.cpu().numpy())))
                 if not votes:
                     _check_owned(run, facts, store)
                 done, votes = done + 1, votes + record.trials + sum(record.selection)
                 if progress is not None:
                     progress(Progress(done, len(chosen), votes))
     return store
+
+
+@contextmanager
+def _keeping(store: ResultStore, patience: float) -> Iterator[Callable[[Row], None]]:
+    """What appends a row to the store: at once, or with all that come within ``patience`` seconds in one write."""
+    waiting: list[Row] = []
+    last = -math.inf
+
+    def write() -> None:
+        rows, waiting[:] = waiting[:], []
+        store.append_all(rows)
+
+    def keep(row: Row) -> None:
+        nonlocal last
+        waiting.append(row)
+        if perf_counter() - last >= patience:
+            write()
+            last = perf_counter()
+
+    try:
+        yield keep
+    finally:
+        if waiting:
+            write()
 
 
 def _named(smoother: Smoother, dataset: Dataset) -> dict[str, Any]:
@@ -176,12 +211,16 @@ def _shown(wanted: bool) -> Iterator[Callable[[Progress], None] | None]:
 
 def check_classes(smoother: Smoother, dataset: Dataset, indices: Sequence[int]) -> None:
     """Refuse labels that the network does not have, and say if it has another number of classes than the data."""
-    if dataset.classes is None or not indices:
+    if dataset.classes is None or not indices or isinstance(smoother, SmoothedRegressor):
         return
     make_fixed(smoother.model)
     x = torch.from_numpy(dataset.inputs(indices[:1])).to(smoother.device)
     with torch.inference_mode():
-        classes = smoother.pollster.classify(x.repeat(smoother.plan.block, *[1] * (x.ndim - 1))).shape[1]
+        classes = (
+            smoother.classes
+            if isinstance(smoother, Cascade)
+            else smoother.pollster.classify(x.repeat(smoother.plan.block, *[1] * (x.ndim - 1))).shape[1]
+        )
     largest = max((truth for truth in dataset.truths(indices) if truth is not None), default=0)
     if largest >= classes:
         raise ModelError(
@@ -212,28 +251,24 @@ def _probed(smoother: Smoother, store: ResultStore, memory: Memory | None) -> It
         store.describe({"probe": [probe.facts for probe in smoother.probes.values()]})
 
 
-def _loaded(dataset: Dataset, indices: Sequence[int]) -> Batch:
-    return Batch(torch.from_numpy(dataset.inputs(indices)), indices, dataset.truths(indices))
+def _loaded(smoother: Smoother, dataset: Dataset, indices: Sequence[int]) -> Batch:
+    return Batch(torch.from_numpy(dataset.inputs(indices)), indices, smoother.truths_of(dataset, indices))
 
 
 def record_poll(
-    smoother: Smoother,
-    poll: Poll,
-    certificate: Certificate,
-    truth: int | None,
-    store: ResultStore,
-    box: Box | None = None,
+    smoother: Smoother, poll: Poll, certificate: Certificate, dataset: Dataset, store: ResultStore
 ) -> Record:
     """The record of one input's votes and the certificate given out; per-coordinate noise goes into the store by its hash."""
 
     def parameter(value: Tensor) -> Parameter:
         return float(value) if value.ndim == 0 else store.put(value.cpu().numpy())
 
-    return record_of(
+    record = record_of(
         certificate,
         poll.ballot,
         index=poll.index,
-        truth=truth,
+        truth=smoother.truths_of(dataset, [poll.index])[0],
+        target=dataset.targets([poll.index])[0] if isinstance(certificate, IntervalCertificate) else None,
         law=str(poll.noise.named),
         scale=parameter(poll.noise.scale),
         loc=parameter(poll.noise.loc),
@@ -243,8 +278,12 @@ def record_poll(
         uniform=smoother.uniform_for(poll.index),
         # What a memory answers instead is no answer under this noise.
         echo=poll.echo if certificate.label == int(poll.ballot.selection.leaders()[0]) else None,
-        box=box,
+        box=dataset.box,
     )
+    if not isinstance(poll, StagePoll) or not isinstance(smoother, Cascade):
+        return record
+    tables = tuple((*map(int, votes.counts[0, -1]), int(votes.invalid[0, -1])) for votes in poll.asked)
+    return replace(record, law=smoother.words, scale=1.0, loc=0.0, stages=tables)
 
 
 @contextmanager

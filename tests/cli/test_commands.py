@@ -31,8 +31,8 @@ from smoothcert.training import RECIPES
 from smoothcert.tuners import TUNERS
 
 COMMANDS = (
-    *("demo", "train", "certify", "predict", "attack", "report", "explore", "curve", "search", "recertify", "merge"),
-    *("export", "import", "cite", "list"),
+    *("demo", "train", "certify", "predict", "attack", "report", "explore", "serve", "curve", "search", "recertify"),
+    *("reproduce", "merge", "export", "import", "cite", "list"),
 )
 
 
@@ -425,6 +425,8 @@ def test_ctrl_c_is_a_clean_stop(model: Path, folder: Path) -> None:
         "100000",
         "--estimator",
         "fixed",
+        "--runtime",
+        "torch",
     ]
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(

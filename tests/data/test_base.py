@@ -115,7 +115,7 @@ def test_values_that_are_no_inputs_are_refused(values: np.ndarray, message: str)
 @pytest.mark.parametrize(
     ("labels", "classes", "message"),
     [
-        ([0.0, 1.0, 2.0, 3.0], None, "labels are of type float64"),
+        ([0.0, 1.0, float("nan"), 3.0], None, "no finite number"),
         ([True, False, True, False], None, "labels are of type bool"),
         ([0, 1, 2], None, r"shape \(3,\); allowed is \(4,\)"),
         ([[0], [1], [2], [3]], None, r"shape \(4, 1\)"),
@@ -126,6 +126,15 @@ def test_values_that_are_no_inputs_are_refused(values: np.ndarray, message: str)
 def test_labels_that_are_none_are_refused(labels: list[int], classes: int | None, message: str) -> None:
     with pytest.raises(DataError, match=message):
         ArrayDataset("bad", IMAGES, labels, classes)
+
+
+def test_real_labels_are_targets_and_no_classes() -> None:
+    numbers = ArrayDataset("numbers", IMAGES, [0.5, -1.0, 2.0, 3.0])
+    assert (numbers.classes, numbers.targets([1, 0])) == (None, [-1.0, 0.5])
+    with pytest.raises(DataError, match=r"labels are of type float64, such as 0\.5.*--task regression"):
+        numbers.truths([0])
+    assert ArrayDataset("classes", IMAGES, [0, 1, 2, 1]).targets([2]) == [2.0]
+    assert ArrayDataset("none", IMAGES).targets([2]) == [None]
 
 
 @pytest.mark.parametrize(

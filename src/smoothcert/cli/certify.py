@@ -32,7 +32,17 @@ NAME = "certify"
 EXAMPLE = "smoothcert certify --model cnn.safetensors --data digits --sigma 0.5 --norm 2 --limit 100 --out runs/a"
 
 
-@takes(Settings, "model", "data", "noise", "votes", "engine", defaults={"engine.runtime": AUTO}, without=("noise.box",))
+@takes(
+    Settings,
+    "model",
+    "data",
+    "noise",
+    "votes",
+    "task",
+    "engine",
+    defaults={"engine.runtime": AUTO},
+    without=("noise.box",),
+)
 def command(
     given: Given,
     out: Annotated[
@@ -78,6 +88,10 @@ def command(
         errors.print(f"put at {without_passwords(put)}")
     if json:
         print_json({"run": shown, "inputs": done})
+    from smoothcert.report.runs import Run
+
+    for line in Run(place).lines:
+        errors.print(line.headline)
     errors.print(f"{done} inputs in {shown}; look at them with: smoothcert report {shown}")
 
 

@@ -12,6 +12,7 @@ from smoothcert.cli.build import dataset_of, smoother_of
 from smoothcert.cli.flags import Given
 from smoothcert.config import Settings
 from smoothcert.errors import ModelError, RunError
+from smoothcert.plan import Voting
 from smoothcert.sections import Source, from_toml
 
 if TYPE_CHECKING:
@@ -20,7 +21,16 @@ if TYPE_CHECKING:
     from smoothcert.store import Place
 
 # Settings that name files, or hold parameters that do.
-FILES = ("model.source", "model.weights", "data.source", "noise.scale", "noise.loc", "votes.method", "votes.memory")
+FILES = (
+    "model.source",
+    "model.weights",
+    "model.cascade",
+    "data.source",
+    "noise.scale",
+    "noise.loc",
+    "votes.method",
+    "votes.memory",
+)
 # Where a setting stands in the configuration of a run, under another name than its own.
 OWN_NAMES = {"noise.law": "law", "noise.scale": "scale", "noise.loc": "loc", "votes.method": "tuner"}
 SAME_NAMES = (
@@ -39,7 +49,7 @@ def certified_with(run: Place, given: Given) -> tuple[Smoother, Dataset]:
 def settings_of(run: Place, given: Given) -> Settings:
     """The settings of a run, below what the user says."""
     settings = given.over(Settings, kept_by(run))
-    if settings.model.source is None:
+    if settings.model.source is None and settings.model.cascade is None:
         raise ModelError(
             f"{run} was made in Python, which keeps no path of the model and the data; give --model, and --data unless it is "
             "digits: both must be those that were certified"
@@ -121,4 +131,8 @@ def _told_by(configuration: Mapping[str, Any], run: Place) -> Source:
     # Of a guest or of what stands for files the configuration holds a hash too.
     plain = {path: value.partition(" sha256:")[0] if isinstance(value, str) else value for path, value in told.items()}
     grid = re.search(r"grid 1/(\d+)", str(configuration.get("domain")))
+    if configuration.get("task") == "regression":
+        plain |= {"task.kind": "regression", "votes.estimator": Voting.estimator}
+        if configuration.get("bounds"):
+            plain["task.bounds"] = "{}..{}".format(*configuration["bounds"])
     return plain | {"noise.grid": f"1/{grid[1]}" if grid else "none"}

@@ -57,6 +57,10 @@ class Dataset(ABC):
     def truths(self, indices: Sequence[int]) -> list[int | None]:
         """The true class of each of these indices, None where it is not known."""
 
+    def targets(self, indices: Sequence[int]) -> list[float | None]:
+        """The true number of each of these indices, None where it is not known: what regression is compared with."""
+        return [None if truth is None else float(truth) for truth in self.truths(indices)]
+
     @abstractmethod
     def fingerprint(self) -> str:
         """SHA-256, in hexadecimal, of the inputs and their labels: the same for the same content, anywhere."""

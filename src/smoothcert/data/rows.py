@@ -124,7 +124,8 @@ class Survey:
 class RowDataset(Dataset):
     """A data set whose rows are read when asked for; an input that is no longer what it was at the survey is refused.
 
-    ``labels`` is (n,), integers from 0, or None. ``classes`` defaults to the largest label plus one.
+    ``labels`` is (n,), integers from 0, or None; real numbers are targets of regression, and have no classes. ``classes``
+    defaults to the largest label plus one.
     """
 
     def __init__(
@@ -145,8 +146,10 @@ class RowDataset(Dataset):
         if self._labels is None:
             digest.update(b"no labels\n")
         else:
-            digest.update(f"<i8 {self._labels.shape}\n".encode())
-            digest.update(self._labels.astype("<i8").data)
+            kind = f"<{self._labels.dtype.kind}8"
+            digest.update(f"{kind} {self._labels.shape}\n".encode())
+            digest.update(self._labels.astype(kind).data)
+        if self._labels is not None and self._labels.dtype.kind == "i":
             self.classes = int(self._labels.max()) + 1 if classes is None else classes
         self._fingerprint = digest.hexdigest()
 
@@ -165,6 +168,19 @@ class RowDataset(Dataset):
         return as_inputs(values)
 
     def truths(self, indices: Sequence[int]) -> list[int | None]:
+        if self._labels is not None and self._labels.dtype.kind == "f":
+            raise DataError(
+                f"data set {self.name!r}: the labels are of type {self._labels.dtype}, such as {self._labels[0]:g}; a classifier needs "
+                "integers from 0: convert them with .astype(int), leave them out to certify without labels, or certify numbers "
+                "(sc.SmoothedRegressor, --task regression)"
+            )
+        return self._known(indices)
+
+    def targets(self, indices: Sequence[int]) -> list[float | None]:
+        return [None if value is None else float(value) for value in self._known(indices)]
+
+    def _known(self, indices: Sequence[int]) -> list[Any]:
+        """What is known of these inputs, None where there are no labels."""
         chosen = check_indices(self.name, indices, len(self))
         return [None] * len(chosen) if self._labels is None else self._labels[chosen].tolist()
 
@@ -232,23 +248,27 @@ def _check_form(name: str, rows: Rows) -> None:
         )
 
 
-def _checked_labels(name: str, labels: npt.NDArray[Any], length: int, classes: int | None) -> npt.NDArray[np.int64]:
-    """The labels as int64, one per input, each from 0 and below ``classes``, or a DataError."""
-    if labels.dtype.kind not in "iu":
+def _checked_labels(name: str, labels: npt.NDArray[Any], length: int, classes: int | None) -> npt.NDArray[Any]:
+    """The labels, one per input: int64, each from 0 and below ``classes``, or float64 and finite; or a DataError."""
+    if labels.dtype.kind not in "iuf":
         raise DataError(
-            f"data set {name!r}: the labels are of type {labels.dtype}; allowed are integers from 0; convert them with "
-            f".astype(int), or leave them out to certify without labels"
+            f"data set {name!r}: the labels are of type {labels.dtype}; allowed are integers from 0, or real numbers for regression; "
+            f"convert them with .astype(int), or leave them out to certify without labels"
         )
     if labels.shape != (length,):
         raise DataError(
             f"data set {name!r}: the labels have shape {labels.shape}; allowed is ({length},), one per input; "
             f"reshape or select them"
         )
+    if labels.dtype.kind == "f":
+        if not np.isfinite(labels).all():
+            raise DataError(f"data set {name!r}: a target is no finite number; repair it, or leave its input out")
+        return labels.astype(np.float64)
     whole = labels.astype(np.int64)
     if whole.min() < 0 or (classes is not None and whole.max() >= classes):
         allowed = "integers from 0" if classes is None else f"0 to {classes - 1}"
         raise DataError(
             f"data set {name!r}: the labels run from {whole.min()} to {whole.max()}; allowed are {allowed}; "
-            f"number the classes from 0"
+            f"number the classes from 0, or give numbers that are to be predicted as floats"
         )
     return whole

@@ -45,9 +45,9 @@ def label_among(name: str, titles: Sequence[str], label: str | None) -> str | No
 
 
 def labelled(name: str, inputs: Survey, labels: npt.NDArray[Any] | None) -> RowDataset:
-    """The data set of inputs and their labels, as whole numbers: as they are, or words by their place in the alphabet.
+    """The data set of inputs and their labels, as numbers: as they are, or words by their place in the alphabet.
 
-    How words were numbered is said, since no network knows of it.
+    How words were numbered is said, since no network knows of it. Numbers that are not all whole are targets of regression.
 
     >>> labelled("two", surveyed("two", np.zeros((2, 1))), np.array([2.0, 0.0])).truths([0, 1])
     [2, 0]
@@ -55,13 +55,17 @@ def labelled(name: str, inputs: Survey, labels: npt.NDArray[Any] | None) -> RowD
     if labels is None:
         return RowDataset(name, inputs)
     if labels.dtype.kind not in "OSUT":
-        whole = labels.dtype.kind in "fb" and bool(np.all(labels == np.floor(labels)))
+        whole = labels.dtype.kind in "fb" and bool(np.all((labels == np.floor(labels)) & (labels >= 0)))
         return RowDataset(name, inputs, labels.astype(np.int64) if whole else labels)
     words = labels.astype(str)
-    try:
-        return RowDataset(name, inputs, words.astype(np.int64))
-    except ValueError:
-        names, numbers = np.unique(words, return_inverse=True)
+    for number in (np.int64, np.float64):
+        try:
+            values = words.astype(number)
+        except ValueError:
+            continue
+        if number is np.float64 or values.min() >= 0:
+            return labelled(name, inputs, values)
+    names, numbers = np.unique(words, return_inverse=True)
     told = ", ".join(f"{word} = {number}" for number, word in enumerate(names[:10]))
     warnings.warn(
         f"the labels of {name} are words, numbered by the alphabet: {told}{', …' if len(names) > 10 else ''}; unless the network's "
