@@ -59,11 +59,12 @@ ORDER = [
         "calibration",
         "smoother",
         "regressor",
+        "cascade",
         "forecast",
         "tuners",
         "training",
     ),
-    *("run", "attacks", "explore", "search", "config", "serve", "client", "testing", "cli"),
+    *("run", "attacks", "explore", "search", "config", "papers", "serve", "client", "testing", "cli"),
 ]
 WITHOUT_TORCH = {*ORDER[: ORDER.index("seeds")], "config"}
 RANK = {name: rank for rank, name in enumerate(ORDER)}
@@ -108,6 +109,8 @@ import importlib
 for name in {names!r}:
     importlib.import_module(name)
 assert 'torch' not in sys.modules
+slow = {{'scipy.stats', 'scipy.interpolate', 'scipy.optimize'}} & set(sys.modules)  # half a second, where nobody needs them
+assert not slow, slow
 import smoothcert
 smoothcert.Region, smoothcert.Certificate, smoothcert.Votes, smoothcert.Bound
 print(len({names!r}), 'modules without torch')

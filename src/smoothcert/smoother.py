@@ -226,12 +226,10 @@ class Smoother(nn.Module, metaclass=_Brief):
         All views of an input are asked in blocks of about one size. A shape that the views or the threat do not fit is refused.
         """
         views = self.aim.views(tuple(shape))
-        block = self.engine.block or default_block(tuple(shape))
-        if views is not None and self.engine.block is None:
-            block = -(-views // -(-views // block))
-        elif views is None and self.engine.block is not None:
+        block = self.engine.block or default_block(tuple(shape), views)
+        if self.engine.block is not None:
             # More copies than there are votes would be classified and not counted.
-            block = min(block, max(self.plan.trials, self.select))
+            block = min(block, views or max(self.plan.trials, self.select))
         if block != self.plan.block:
             self.plan, self.pollster = replace(self.plan, block=block), replace(self.pollster, block=block)
 

@@ -21,7 +21,16 @@ if TYPE_CHECKING:
     from smoothcert.store import Place
 
 # Settings that name files, or hold parameters that do.
-FILES = ("model.source", "model.weights", "data.source", "noise.scale", "noise.loc", "votes.method", "votes.memory")
+FILES = (
+    "model.source",
+    "model.weights",
+    "model.cascade",
+    "data.source",
+    "noise.scale",
+    "noise.loc",
+    "votes.method",
+    "votes.memory",
+)
 # Where a setting stands in the configuration of a run, under another name than its own.
 OWN_NAMES = {"noise.law": "law", "noise.scale": "scale", "noise.loc": "loc", "votes.method": "tuner"}
 SAME_NAMES = (
@@ -40,7 +49,7 @@ def certified_with(run: Place, given: Given) -> tuple[Smoother, Dataset]:
 def settings_of(run: Place, given: Given) -> Settings:
     """The settings of a run, below what the user says."""
     settings = given.over(Settings, kept_by(run))
-    if settings.model.source is None:
+    if settings.model.source is None and settings.model.cascade is None:
         raise ModelError(
             f"{run} was made in Python, which keeps no path of the model and the data; give --model, and --data unless it is "
             "digits: both must be those that were certified"

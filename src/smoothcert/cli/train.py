@@ -28,7 +28,7 @@ EXAMPLE = "smoothcert train --model small_cnn --data digits --recipe consistency
 @takes(
     Settings,
     *("model", "data", "noise", "train", "generator"),
-    without=("model.identity",),
+    without=("model.identity", "model.cascade"),
     defaults={"model.source": "small_cnn"},
 )
 def command(
@@ -115,6 +115,7 @@ def train_model(settings: Settings, out: Path) -> Path:
     from smoothcert.training import BatchReport, EpochReport, new_model
     from smoothcert.training.batches import held_out
     from smoothcert.training.logs import tensorboard_log
+    from smoothcert.training.recipes import recipe_named
 
     device_named(settings.train.device)
 
@@ -127,7 +128,7 @@ def train_model(settings: Settings, out: Path) -> Path:
     architecture = {
         "name": _network(settings.model.source or "small_cnn"),
         "shape": train_data.shape,
-        "classes": train_data.classes,
+        "classes": train_data.classes + recipe_named(plan.recipe).passes,
         "mean": settings.model.mean or None,
         "std": settings.model.std or None,
     }
