@@ -178,7 +178,7 @@ class Service:
         until = time.monotonic() + min(asked.deadline or math.inf, self.settings.seconds)
         try:
             while True:
-                if point.votes is not None:
+                if point.votes is not None and (point.done or self.smoother.estimator.anytime):
                     certificate, enough = await asyncio.to_thread(self._judge, point, point.votes, point.done, asked)
                     yield certificate, enough
                     if enough:
