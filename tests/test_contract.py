@@ -30,6 +30,7 @@ ORDER = [
         "estimators",
         "radius",
         "regions",
+        "linear",
         "threats",
         "views",
     ),
@@ -42,6 +43,7 @@ ORDER = [
         "recertify",
         "report",
         "data",
+        "fronts",
         "merge",
     ),  # all without torch
     *(

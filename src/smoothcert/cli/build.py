@@ -12,6 +12,7 @@ from smoothcert.errors import ModelError, SettingError
 
 if TYPE_CHECKING:
     from smoothcert.data.base import Dataset
+    from smoothcert.fronts import Front
     from smoothcert.maths import FloatArray
     from smoothcert.memory.memory import Memory
     from smoothcert.noise import Noise
@@ -58,8 +59,25 @@ def noise_is_told(settings: NoiseSettings) -> None:
         )
 
 
-def noise_of(settings: NoiseSettings, dataset: Dataset, model: str | None = None) -> Noise | View:
-    """Views by their name; or noise by sigma, or by scale, on the data set's grid unless another is named."""
+def front_of(settings: NoiseSettings, data: DataSettings, dataset: Dataset, model: str | None = None) -> Front | None:
+    """The front that is named, or the one that training wrote beside the model; U is of training data alone."""
+    from smoothcert.fronts import FILE, Ground, front_named
+    from smoothcert.maths.boxed import Box
+
+    source, beside = settings.front, None if model is None else Path(model).with_name(FILE)
+    if source is None and beside is not None and Path(model or "").suffix == ".safetensors" and beside.is_file():
+        errors.print(f"behind the front in {beside}, which the network was trained with")
+        source = str(beside)
+    if source is None:
+        return None
+    box = dataset.box if settings.box in ("auto", "none") else Box.read(settings.box)
+    return front_named(source).make(Ground(dataset, lambda: dataset_of(data, "train"), box))
+
+
+def noise_of(
+    settings: NoiseSettings, dataset: Dataset, model: str | None = None, front: Front | None = None
+) -> Noise | View:
+    """Views by their name; or noise by sigma, or by scale, on the data set's grid, or the front's, unless another is named."""
     from smoothcert.laws import law_named
     from smoothcert.maths.boxed import Box
     from smoothcert.noise import Noise
@@ -70,6 +88,8 @@ def noise_of(settings: NoiseSettings, dataset: Dataset, model: str | None = None
     noise_is_told(settings)
     grid = {"auto": dataset.grid, "none": None}[settings.grid] if isinstance(settings.grid, str) else settings.grid
     law, loc = law_named(settings.law), _array(settings.loc, "loc")
+    if front is not None:  # a box is what inputs lie in, and behind the front they are other numbers
+        settings, grid = replace(settings, box="none"), 1 / front.levels
     gaining = dataset.box if law.boxed_radii else None
     box = {"auto": gaining, "none": None}[settings.box] if settings.box in ("auto", "none") else Box.read(settings.box)
     if settings.sigma is not None:
@@ -83,7 +103,7 @@ def _views(settings: NoiseSettings, model: str | None) -> View:
     from smoothcert.views import view_named
 
     usual = NoiseSettings()
-    for name in ("sigma", "scale", "loc", "grid", "box"):
+    for name in ("sigma", "scale", "loc", "grid", "box", "front"):
         if getattr(settings, name) != getattr(usual, name):
             raise SettingError(
                 f"--noise {settings.law} names views, which have no {name}; leave it out: what they have is written after "
@@ -112,7 +132,8 @@ def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = No
     from smoothcert.tuners import tuner_named
 
     check_told(settings)
-    noise, votes = noise_of(settings.noise, dataset, settings.model.source), settings.votes
+    front = front_of(settings.noise, settings.data, dataset, settings.model.source)
+    noise, votes = noise_of(settings.noise, dataset, settings.model.source, front), settings.votes
     tuner = tuner_named(method_of(votes.method, settings.model.source))
     device_named(settings.engine.device)
     source = settings.model
@@ -120,11 +141,15 @@ def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = No
     model = load_model(
         source.source,
         weights=source.weights,
-        shape=dataset.shape,
+        shape=dataset.shape if front is None or front.decodes else front.seen,
         classes=dataset.classes,
         mean=source.mean or None,
         std=source.std or None,
     )
+    if front is not None and front.decodes:
+        from smoothcert.models.decoding import Decoding
+
+        model = Decoding(front, model).eval()
     return Smoother(
         model,
         noise,
@@ -136,6 +161,7 @@ def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = No
         estimator=votes.estimator,
         radii=votes.radii,
         seed=votes.seed,
+        front=front,
         tuner=tuner,
         memory=memory,
         engine=settings.engine,

@@ -20,7 +20,16 @@ if TYPE_CHECKING:
     from smoothcert.store import Place
 
 # Settings that name files, or hold parameters that do.
-FILES = ("model.source", "model.weights", "data.source", "noise.scale", "noise.loc", "votes.method", "votes.memory")
+FILES = (
+    "model.source",
+    "model.weights",
+    "data.source",
+    "noise.scale",
+    "noise.loc",
+    "noise.front",
+    "votes.method",
+    "votes.memory",
+)
 # Where a setting stands in the configuration of a run, under another name than its own.
 OWN_NAMES = {"noise.law": "law", "noise.scale": "scale", "noise.loc": "loc", "votes.method": "tuner"}
 SAME_NAMES = (
@@ -87,10 +96,11 @@ def kept_by(run: Place) -> Source:
 def located(kept: Source, folders: list[Path]) -> Source:
     """The settings with relative paths made absolute, by the first of these folders that holds what they name."""
     from smoothcert.data import REGISTRY as DATA
+    from smoothcert.fronts import FRONTS
     from smoothcert.models import MODELS
     from smoothcert.tuners import REGISTRY as TUNERS
 
-    names = {*DATA.names, *MODELS, *TUNERS.names}
+    names = {*DATA.names, *MODELS, *TUNERS.names, *FRONTS}
 
     def found(match: re.Match[str]) -> str:
         text = match[0]

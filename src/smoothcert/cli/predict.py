@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as jsonlib
-import math
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -58,7 +57,7 @@ def command(
     dataset = dataset_of(settings.data)
     chosen = indices_of(settings.data, dataset)
     with ExitStack() as stack:
-        kept = None if place is None else stack.enter_context(_memory(place, dataset))
+        kept = None if place is None else stack.enter_context(_memory(place))
         smoother = smoother_of(settings, dataset, kept)
         if run is not None:
             _check_predictor(run, smoother)
@@ -92,11 +91,11 @@ def _check_predictor(run: str, smoother: Smoother) -> None:
         check_same(store.facts().get("configuration", {}), smoother.identity, run)
 
 
-def _memory(place: str, dataset: Dataset) -> Memory:
+def _memory(place: str) -> Memory:
     from smoothcert.memory.memory import Memory
     from smoothcert.memory.of_run import keeper_at
 
-    return Memory.open(keeper_at(place), dim=math.prod(dataset.shape), create=False)
+    return Memory.open(keeper_at(place), create=False)  # its owner says what it knows inputs by
 
 
 def _answers(smoother: Smoother, dataset: Dataset, chosen: list[int], votes: int | None) -> list[dict[str, Any]]:
@@ -111,7 +110,7 @@ def _answers(smoother: Smoother, dataset: Dataset, chosen: list[int], votes: int
             x = torch.from_numpy(dataset.inputs([index]))
             row: dict[str, Any] = {"index": index, "truth": dataset.truths([index])[0], "answer": None}
             if smoother.memory is not None:
-                promised = smoother.memory.answer(smoother.noise.center_of(x[0]))
+                promised = smoother.memory.answer(smoother.noise.center_of(smoother.seen(x)[0]))
                 row["from"] = "model" if promised is None else "memory"
             [row["answer"]] = smoother.predict(x, index, votes=votes)
             rows.append(row)

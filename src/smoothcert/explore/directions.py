@@ -85,9 +85,10 @@ def _smoothed(specimen: Specimen) -> tuple[Tensor, Tensor]:
     generator = torch.Generator(device=device).manual_seed(0)
     x = specimen.x.to(device)
     with torch.no_grad():
-        moves = specimen.noise.noisy(x.expand(DRAWS, *specimen.shape), generator) - x
+        seen = smoother.seen(x[None])
+        moves = specimen.noise.noisy(seen.expand(DRAWS, *specimen.seen), generator) - seen
     point = x.clone().requires_grad_()
-    return smoother.model(point + moves).float().softmax(dim=1).mean(dim=0), point
+    return smoother.model(smoother.seen(point[None]) + moves).float().softmax(dim=1).mean(dim=0), point
 
 
 def random(specimen: Specimen, seed: int) -> Axes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from torch import Tensor
 from smoothcert.errors import SettingError
 from smoothcert.explore.directions import AXES, Axes
 from smoothcert.explore.specimen import Specimen
+from smoothcert.linear import LinearRegion
 from smoothcert.maths import FloatArray
 from smoothcert.maths.geometry import geometric_mean, p_norm
 from smoothcert.seeds import Stage, draws_for
@@ -23,6 +24,7 @@ SIZE = (
 TOGETHER = 25  # cells asked at once: 5 × 5 are the first picture
 FLIPS, FLIP_VOTES = 4, 200  # points along the first axis at which the deployed classifier is asked, and votes at each
 ANGLES = 361  # corners of a region's outline
+ENDLESS = 100.0  # inner radii: where the outline of a region without end is cut off
 VOTES = (0, 20, 100)  # per cell; 0 is the base classifier without noise
 ZOOMS = (
     0.0,
@@ -54,11 +56,11 @@ class Asked:
             raise SettingError(f"seed={self.seed!r} must be a whole number from 0 to 2147483647")
 
 
-def outline(vectors: FloatArray, scale: FloatArray, radius: float, norm: float) -> FloatArray:
-    """Where {‖δ/scale‖ <= radius} cuts the plane of two directions: its boundary at every angle, (ANGLES, 2)."""
+def outline(vectors: FloatArray, gauges: Callable[[FloatArray], FloatArray], radius: float) -> FloatArray:
+    """Where {gauge <= radius} cuts the plane of two directions: its boundary at every angle, (ANGLES, 2)."""
     angles = np.linspace(0, 2 * np.pi, ANGLES)
     circle = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    return np.asarray(circle * (radius / p_norm(circle @ (vectors / scale.ravel()), norm))[:, None])
+    return np.asarray(circle * (radius / gauges(circle @ vectors))[:, None])
 
 
 def regions(specimen: Specimen, axes: Axes) -> dict[str, FloatArray]:
@@ -67,10 +69,11 @@ def regions(specimen: Specimen, axes: Axes) -> dict[str, FloatArray]:
     box = {} if inside is None else {"box": inside}
     if region is None or region.radius <= 0:
         return box
-    plain = np.ones(region.dim)
+    # Behind a front it has no end where that is blind, and is cut off far outside; otherwise no direction is as flat.
+    least = region.radius / (ENDLESS * region.inner_radius) if isinstance(region, LinearRegion) else 0.0
     return box | {
-        "region": outline(axes.vectors, region.full_scale, region.radius, region.norm),
-        "inner": outline(axes.vectors, plain, region.inner_radius, region.norm),
+        "region": outline(axes.vectors, lambda rows: np.maximum(region.gauges(rows), least), region.radius),
+        "inner": outline(axes.vectors, lambda rows: p_norm(rows, region.norm), region.inner_radius),
     }
 
 
@@ -131,12 +134,13 @@ def _drawn(specimen: Specimen, votes: int) -> Tensor | None:
         return None
     smoother, dtype = specimen.smoother, specimen.noise.sampling_dtype
     draws = draws_for(smoother.seed, specimen.index, Stage.PREDICT, 0, dtype=dtype, device=smoother.device)
-    return specimen.noise.draw(votes, specimen.shape, draws)
+    return specimen.noise.draw(votes, specimen.seen, draws)
 
 
 def _batch(specimen: Specimen, places: Sequence[FloatArray], drawn: Tensor | None) -> Tensor:
     """What the classifier is asked for these points: themselves, or all their noisy copies."""
-    inputs = [torch.from_numpy(place.astype(np.float32)).to(specimen.smoother.device) for place in places]
+    points = torch.from_numpy(np.stack(places).astype(np.float32)).reshape(-1, *specimen.shape)
+    inputs = list(specimen.smoother.seen(points.to(specimen.smoother.device)))
     if drawn is None:
         return torch.stack(inputs)
     return torch.cat([specimen.noise.placer(one)(drawn, torch.empty_like(drawn)) for one in inputs])

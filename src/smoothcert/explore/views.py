@@ -72,7 +72,7 @@ def stored_map(run: Run, record: Record) -> bytes:
 def input_view(specimen: Specimen) -> dict[str, Any]:
     """All about one input: certificate, votes, pictures, noisy copies, noise map per channel."""
     record, region = specimen.record, specimen.region
-    digits = digits_of(max(record.radius, record.proxy_radius))
+    digits = digits_of(record.extent)
     copies, answers = specimen.copies(COPIES)
     shown = [_picture(_clipped(copy, specimen.center)) for copy in copies.numpy()]
     return {
@@ -86,7 +86,7 @@ def input_view(specimen: Specimen) -> dict[str, Any]:
         "norm": f"l{record.norm:g}",
         "law": record.law,
         "radius": round_down(record.radius, digits),
-        "proxy": round_down(record.proxy_radius, digits),
+        "proxy": None if record.proxy_radius is None else round_down(record.proxy_radius, digits),
         "boxed": None if record.boxed_proxy_radius is None else round_down(record.boxed_proxy_radius, digits),
         "gauge": None if region is None else region.radius,
         "lower": record.lower,
@@ -97,7 +97,7 @@ def input_view(specimen: Specimen) -> dict[str, Any]:
         "invalid": record.estimation_invalid[-1],
         "trials": record.trials,
         "shape": list(specimen.shape),
-        "grid": None if specimen.noise.grid is None else specimen.noise.levels,
+        "grid": specimen.smoother.points_lie[0],
         "picture": _picture(specimen.center),
         "copies": [{"picture": picture, "answer": answer} for picture, answer in zip(shown, answers, strict=True)],
         "maps": _maps(specimen.scale),

@@ -57,7 +57,7 @@ function explore(data, place) {
       ["answer", `${certified ? `class ${classOf(one.label)}` : why}${one.truth == null ? "" : `; truth ${classOf(one.truth)}`}`],
       certified && ["label", `${one.soundness}: ${one.meaning}`],
       certified && ["inner radius", `${one.radius} (${one.norm}): of the largest plain ball in the region`],
-      certified && ["proxy radius", `${one.proxy}: of the ball of the region's volume`],
+      certified && ["proxy radius", one.proxy === null ? "none: the region has no end where the front is blind" : `${one.proxy}: of the ball of the region's volume`],
       certified && one.boxed != null && ["in the input box", `${one.boxed}: the same of the part that an input can lie in`],
       ["noise", `${one.law}, scale θ ${one.scale[0] === one.scale[2] ? one.scale[0].toPrecision(4) : `from ${one.scale[0].toPrecision(4)} to ${one.scale[2].toPrecision(4)}`}`],
       certified && ["theorem", one.rule || "–"],
