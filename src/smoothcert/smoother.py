@@ -48,7 +48,7 @@ from smoothcert.probing import Probe, RandomProbe
 from smoothcert.radius import proved_radius
 from smoothcert.records.record import Parameter
 from smoothcert.regions import Region
-from smoothcert.registry import Plugin, name_of
+from smoothcert.registry import Plugin, name_of, written
 from smoothcert.runtimes import runtime_named
 from smoothcert.sections import facts
 from smoothcert.seeds import Stage, draws_for
@@ -189,6 +189,11 @@ class Smoother(nn.Module, metaclass=_Brief):
         self.plan = Plan(
             asked.estimator, asked.trials, asked.alpha, tuple(sorted(asked.radii)), engine.block or Plan.block
         )
+        if front is not None and self.plan.radii:
+            raise SettingError(
+                f"radii={written(self.plan.radii)} are of inputs, and votes behind a front are judged by its numbers; leave them out: "
+                "votes then stop when the radius is known within a tolerance"
+            )
         self.estimator = estimator_of(self.plan)
         if self.estimator.bounds_rivals and self.aim.view is None:
             # refuses a law without such a theorem

@@ -125,6 +125,10 @@ class Victim:
     def points(self, offsets: FloatArray) -> Tensor:
         """The inputs that the classifier gets, float32, (points, *event)."""
         moved = self.center + offsets
+        if (
+            self.smoother.front is not None and self.walls is not None
+        ):  # a search may ask outside, where a front refuses
+            moved = self.center + np.clip(offsets, *self.walls)
         if self.levels is not None:
             moved = np.rint(moved * self.levels) / self.levels
         return torch.from_numpy(moved.astype(np.float32)).reshape(len(offsets), *self.shape)

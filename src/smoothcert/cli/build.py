@@ -66,7 +66,6 @@ def front_of(settings: NoiseSettings, data: DataSettings, dataset: Dataset, mode
 
     source, beside = settings.front, None if model is None else Path(model).with_name(FILE)
     if source is None and beside is not None and Path(model or "").suffix == ".safetensors" and beside.is_file():
-        errors.print(f"behind the front in {beside}, which the network was trained with")
         source = str(beside)
     if source is None:
         return None

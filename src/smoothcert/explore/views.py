@@ -37,7 +37,7 @@ def overview(run: Run, *, reads_input: bool) -> dict[str, Any]:
         pictured = run.indices & set(store.pictured())
     marks = Marks(run).by_index
     drawable = len(run.facts.get("shape", [])) in (2, 3)
-    mapped = [record.index for record in records if drawable and isinstance(record.scale, str)]
+    mapped = [record.index for record in records if drawable and isinstance(record.scale, str) and record.front is None]
     return {
         "version": smoothcert.__version__,
         "lines": [line_of(line, position, None, marks) for position, line in enumerate(run.lines)],
@@ -63,7 +63,7 @@ def stored_picture(run: Run, index: int) -> bytes:
 
 def stored_map(run: Run, record: Record) -> bytes:
     """The scale of the noise per pixel, as a PNG."""
-    if not isinstance(record.scale, str):
+    if not isinstance(record.scale, str) or record.front is not None:
         raise InputError(f"input {record.index} has the same noise in every coordinate, so there is no map of it")
     with open_run(run.place) as store:
         return _png(scale_map(store.get(record.scale), run.facts["shape"])["picture"])
