@@ -1,12 +1,14 @@
 # make demo   install into .venv and run the main job on the embedded digits
 # make test   install into .venv and run the checks and tests (minutes)
 # make test-all  the same, and the slow statistical tests
+# make docs   install into .venv and build the site into site/, every tutorial executed and every link checked
+# make figures  draw the pictures of the documentation anew
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-all check clean
+.PHONY: demo test test-all check docs figures clean
 
 demo: $(INSTALLED)
 	$(BIN)/smoothcert demo
@@ -16,6 +18,12 @@ test: check
 
 test-all: test
 	$(BIN)/python -m pytest -n auto --dist loadfile -m slow
+
+docs: $(INSTALLED)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+figures: $(INSTALLED)
+	$(BIN)/python tools/figures.py docs
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -29,4 +37,4 @@ $(INSTALLED): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist demo .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist demo site .pytest_cache .mypy_cache .ruff_cache

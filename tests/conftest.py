@@ -12,11 +12,22 @@ from hypothesis import settings
 from torch import nn
 
 from smoothcert.errors import MissingExtra
+from smoothcert.report.figures import COLUMN
 from smoothcert.testing.servers import PostgresServer
 
 settings.register_profile("steady", deadline=None, derandomize=True, database=None)
 settings.load_profile("steady")
 torch.set_num_threads(1)
+
+
+FONTS_OF_PAPERS = COLUMN["pdf.fonttype"]
+COLUMN["pdf.fonttype"] = 3  # to cut the other kind out of a font takes a third of a second per figure
+
+
+@pytest.fixture
+def fonts_of_papers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fonts that a report outside of the tests has."""
+    monkeypatch.setitem(COLUMN, "pdf.fonttype", FONTS_OF_PAPERS)
 
 
 @pytest.fixture(scope="session")

@@ -36,6 +36,7 @@ ORDER = [
     ),
     *(
         "certificates",
+        "intervals",
         "records",
         "store",
         "memory",
@@ -59,11 +60,12 @@ ORDER = [
         "echo",
         "calibration",
         "smoother",
+        "regressor",
         "forecast",
         "tuners",
         "training",
     ),
-    *("run", "attacks", "explore", "search", "config", "testing", "cli"),
+    *("run", "attacks", "explore", "search", "config", "serve", "client", "testing", "cli"),
 ]
 WITHOUT_TORCH = {*ORDER[: ORDER.index("seeds")], "config"}
 RANK = {name: rank for rank, name in enumerate(ORDER)}

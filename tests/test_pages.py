@@ -101,6 +101,26 @@ def test_every_line_is_a_command(page: Path) -> None:
         read_only(words)
 
 
+def printed(page: Path) -> list[tuple[str, str]]:
+    """Every program of a page that is followed by what it prints."""
+    return re.findall(
+        r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.M
+    )
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if printed(page)], ids=lambda page: page.name)
+def test_programs_print_what_the_page_says(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for program, said in printed(page):
+        exec(compile(program, str(page), "exec"), {})
+        assert capsys.readouterr().out == said
+
+
+def test_the_readme_shows_what_ten_lines_print() -> None:
+    (program, said), *_ = printed(ROOT / "README.md")
+    assert "smoothed.certify(" in program
+    assert said.count("[global]") == 5
+
+
 def test_every_example_of_the_help_is_a_command() -> None:
     for module in smoothcert.cli.MODULES:
         read_only(module.EXAMPLE.partition(" > ")[0].split()[1:])
@@ -127,8 +147,8 @@ class TestRun:
             run(words, monkeypatch)
         return len(here)
 
-    def test_readme(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert self.run_all(ROOT / "README.md", monkeypatch) >= 9
+    def test_quickstart(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert self.run_all(ROOT / "docs/quickstart.md", monkeypatch) >= 9
 
     def test_falsifier(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert self.run_all(ROOT / "docs/falsifier.md", monkeypatch) == 2

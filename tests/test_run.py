@@ -238,10 +238,10 @@ model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
 with torch.no_grad():
     model[1].weight.copy_(torch.randn(10, 784, generator=generator) / 10)
     model[1].bias.zero_()
-pixels = np.random.default_rng(0).integers(0, 256, size=(60, 1, 28, 28), dtype=np.uint8)
+pixels = np.random.default_rng(0).integers(0, 256, size=(40, 1, 28, 28), dtype=np.uint8)
 noise = sc.Noise.isotropic("gaussian", 0.25, grid=1 / 255)
 print("ready", flush=True)
-sc.certify_all(sc.Smoother(model.eval(), noise, estimator="fixed", estimate=4000), ArrayDataset("noise", pixels), sys.argv[1])
+sc.certify_all(sc.Smoother(model.eval(), noise, estimator="fixed", estimate=2000), ArrayDataset("noise", pixels), sys.argv[1])
 print("done", flush=True)
 """
 
@@ -265,19 +265,13 @@ def killed_and_resumed(tmp_path: Path, kills: int) -> tuple[list[str], list[str]
     return bodies(whole), bodies(broken), hits
 
 
-def test_a_killed_run_gives_the_same_bytes(tmp_path: Path) -> None:
-    whole, broken, hits = killed_and_resumed(tmp_path, kills=3)
-    assert hits >= 1
-    assert len(whole) == 60
-    assert any('"echo":0' in body for body in whole)
-    assert whole == broken
-
-
 @pytest.mark.slow
 def test_a_run_killed_at_twenty_random_moments_gives_the_same_bytes(tmp_path: Path) -> None:
     whole, broken, hits = killed_and_resumed(tmp_path, kills=20)
     print(f"{hits} of 20 kills hit the run while it worked; {len(broken)} records, identical: {whole == broken}")
     assert hits >= 10
+    assert len(whole) == 40
+    assert any('"echo":0' in body for body in whole)
     assert whole == broken
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 import smoothcert as sc
 from smoothcert.asks import tally
 from smoothcert.certificates import Soundness
-from smoothcert.data.base import ArrayDataset
+from smoothcert.data.rows import ArrayDataset
 from smoothcert.engine import Engine
 from smoothcert.errors import InputError, RunError, SettingError
 from smoothcert.estimators.bounds import Bound, Counted

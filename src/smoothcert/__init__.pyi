@@ -15,6 +15,7 @@ from smoothcert.models.adapters import adapt as adapt
 from smoothcert.noise import Noise as Noise
 from smoothcert.radius.bracket import certified_radius as certified_radius
 from smoothcert.regions import Region as Region
+from smoothcert.regressor import SmoothedRegressor as SmoothedRegressor
 from smoothcert.report.runs import Run as Run
 from smoothcert.run import certify_all as certify_all
 from smoothcert.smoother import Smoother as Smoother

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smoothcert.maths import IntArray
+from smoothcert.maths import FloatArray, IntArray
 from smoothcert.noise import Noise
 from smoothcert.seeds import Stage
 from smoothcert.sight import Sight
@@ -90,6 +90,21 @@ class Noisy(Scene):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Noisy, (self.x.cpu(), self.noise)
+
+
+@dataclass(frozen=True, eq=False)
+class Measured(Noisy):
+    """One input under its noise, asked for a number: the second logit of each row."""
+
+    def tally(self, start: int, logits: Tensor) -> FloatArray:  # type: ignore[override]
+        """The numbers themselves, in order; nothing is added up."""
+        return logits[:, 1].double().cpu().numpy()
+
+    def to(self, device: torch.device) -> Measured:
+        return Measured(self.x.to(device), self.noise)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Measured, (self.x.cpu(), self.noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,13 +214,12 @@ def tally(logits: Tensor, confidence: float = 0.0) -> IntArray:
     >>> tally(torch.tensor([[3.0, 0.0], [0.1, 0.0], [0.0, torch.nan]]), 0.9)
     array([1, 0, 2])
     """
-    found = winners(logits)
+    return torch.bincount(winners(logits, confidence), minlength=logits.shape[1] + 1).cpu().numpy()
+
+
+def winners(logits: Tensor, confidence: float = 0.0) -> Tensor:
+    """The class of each row, and the number of classes where there is a NaN or its softmax is below ``confidence``."""
+    largest, found = logits.max(dim=1)
     if confidence > 0:
         found = found.masked_fill(~(logits.double().softmax(dim=1).amax(dim=1) >= confidence), logits.shape[1])
-    return torch.bincount(found, minlength=logits.shape[1] + 1).cpu().numpy()
-
-
-def winners(logits: Tensor) -> Tensor:
-    """The class of each row, and the number of classes where there is a NaN."""
-    largest, found = logits.max(dim=1)
     return found.masked_fill_(largest.isnan(), logits.shape[1])

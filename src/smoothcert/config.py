@@ -96,6 +96,23 @@ class NoiseSettings(Checked):
 
 
 @dataclass(frozen=True)
+class TaskSettings(Checked):
+    """[task]: what is certified of the answer."""
+
+    kind: str = setting(
+        "classification",
+        "What the model answers: classes, or with regression one number per input, of which intervals are certified.",
+        choices=("classification", "regression"),
+        flag="--task",
+    )
+    bounds: str | None = setting(
+        None,
+        "For regression: clip the model's answers to LOW..HIGH, where an interval then ends at the latest.",
+        flag=None,
+    )
+
+
+@dataclass(frozen=True)
 class ShapeSettings(GeneratorSettings):
     """[generator]: noise that is shaped in training (UCAN), by a generator that learns or was learned, or by a pattern."""
 
@@ -120,6 +137,7 @@ class Settings:
     data: DataSettings
     noise: NoiseSettings
     votes: Voting
+    task: TaskSettings
     engine: Engine
     train: TrainSettings
     generator: ShapeSettings

@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all, and where computed numbers are kept."""
+"""Paths here and behind URLs, writing a file whole or not at all, and where computed numbers are kept."""
 
 from __future__ import annotations
 
@@ -10,10 +10,39 @@ import threading
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+from smoothcert.errors import MissingExtra, SettingError, without_passwords
+from smoothcert.extras import import_extra
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+
+
+def is_url(place: str | Path) -> bool:
+    """Does it lie behind a protocol, rather than among the files of this machine?"""
+    return "://" in str(place)
+
+
+def path_of(place: str) -> Path:
+    """The path of a file or folder; behind a URL (s3://…) one of universal_pathlib, which is used like any other.
+
+    >>> path_of("images/x.npz").name
+    'x.npz'
+    """
+    if not is_url(place):
+        return Path(place).expanduser()
+    library = import_extra("upath", "paths with a protocol", "remote")
+    try:
+        path = library.UPath(place)
+        _ = path.fs
+    except ImportError as problem:
+        raise MissingExtra(f"{without_passwords(place)} needs another library: {problem}") from problem
+    except ValueError as problem:
+        raise SettingError(
+            f"{without_passwords(place)} cannot be reached: {problem}; give s3://…, file://…, or a path"
+        ) from problem
+    return cast(Path, path)
 
 
 def write_atomically(path: Path, content: bytes) -> None:

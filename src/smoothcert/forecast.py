@@ -17,6 +17,7 @@ from smoothcert.plan import Plan
 from smoothcert.radius import RadiusTarget
 from smoothcert.regions import Region
 from smoothcert.registry import written
+from smoothcert.regressor import SmoothedRegressor
 from smoothcert.seeds import Stage
 from smoothcert.sight import Sight
 from smoothcert.smoother import Smoother
@@ -85,7 +86,10 @@ def largest_radius(smoother: Smoother, shape: Sequence[int]) -> float:
     >>> round(largest_radius(smoothed, (4,)), 3)
     0.614
     """
-    judge = _judge(smoother, shape, smoother.plan)
+    plan = smoother.plan
+    if isinstance(smoother, SmoothedRegressor):  # where an end of an interval is the last of all answers
+        plan = replace(plan, alpha=smoother.share)
+    judge = _judge(smoother, shape, plan)
     bound = judge.bound(_agreeing(smoother.plan, len(smoother.plan.looks)), 0)
     radius = judge.target.radius(bound.lower, bound.upper)
     front, scale = smoother.front, smoother.noise.scale.cpu().numpy()
@@ -96,7 +100,10 @@ def largest_radius(smoother: Smoother, shape: Sequence[int]) -> float:
 
 
 def warn_of_reach(smoother: Smoother, shape: Sequence[int]) -> None:
-    """Say if radii were asked for that no number of agreeing votes proves: all votes would be spent on them."""
+    """Say if radii were asked for that no number of agreeing votes proves; of numbers, refuse them: nothing would be proved."""
+    if isinstance(smoother, SmoothedRegressor):
+        smoother.reach(shape)
+        return
     if not smoother.plan.radii or smoother.tuner.reads_input or isinstance(smoother.noise, Sight):
         return
     largest = largest_radius(smoother, shape)

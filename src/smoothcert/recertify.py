@@ -17,7 +17,7 @@ from smoothcert.maths import FloatArray
 from smoothcert.maths.boxed import Box
 from smoothcert.maths.grid import box_of, with_box
 from smoothcert.records.facts import plan_of
-from smoothcert.records.record import Arrays, Record, record_of, scale_of
+from smoothcert.records.record import Arrays, Record, check_classes, record_of, scale_of
 from smoothcert.regions import Region
 from smoothcert.store import Place, ResultStore, check_filled, check_free, new_run, open_run
 from smoothcert.store.pictures import Picture, grid_point_of
@@ -125,6 +125,7 @@ def _plain(plan: Plan) -> dict[str, Any]:
 
 def check_judgeable(configuration: Mapping[str, Any], records: Sequence[Record]) -> None:
     """Refuse certificates that do not follow from their votes."""
+    check_classes("the run", records)
     if "memory" in configuration:
         raise SettingError(
             "the certificates of this run were settled by a memory, which rests on more than votes; they cannot be judged "

@@ -15,6 +15,8 @@ from smoothcert.maths.geometry import geometric_mean, log_volume, p_norm, round_
 from smoothcert.maths.inside import room_inside
 from smoothcert.maths.overlap import clear_radius, largest_gauge
 
+ROUNDING = 1e-9  # of a radius: more than any gauge is off
+
 
 @dataclass(frozen=True, eq=False)
 class Region:
@@ -120,6 +122,19 @@ class Region:
     def resized(self, radius: float) -> Region:
         """The copy with the same center and shape, and another radius."""
         return replace(self, radius=radius)
+
+    def around(self, point: ArrayLike) -> Region:
+        """The largest copy of this region around a point of it that lies inside it: its radius is what the gauge leaves, rounded
+        down; norms >= 1, by the triangle inequality.
+
+        >>> around = Region(np.zeros(2), np.array([1.0, 4.0]), 1.0, norm=2).around([0.0, 2.0])
+        >>> round(around.radius, 6), round(around.inner_radius, 6)
+        (0.5, 0.5)
+        """
+        center = np.asarray(point, dtype=float).reshape(np.shape(self.center))
+        gauge = self.gauge(center)
+        left = self.radius if gauge == 0 else max(0.0, self.radius - gauge - ROUNDING * self.radius)
+        return replace(self, center=center, radius=left)
 
     def clearance(self, other: Region) -> float:
         """The radius at which a copy of this region would first touch the other: exact, rounded down; norms >= 1.

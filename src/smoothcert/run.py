@@ -22,8 +22,8 @@ from smoothcert.data.guests import as_dataset
 from smoothcert.errors import ModelError, NotFixed, RunError, SettingError
 from smoothcert.forecast import warn_of_reach
 from smoothcert.identity import described, differences, name_for
+from smoothcert.intervals import IntervalCertificate
 from smoothcert.linear import LinearRegion
-from smoothcert.maths.boxed import Box
 from smoothcert.maths.overlap import check_convex
 from smoothcert.memory.memory import Memory
 from smoothcert.memory.of_run import check_kept, is_missing, keeper_at, same_place
@@ -31,6 +31,7 @@ from smoothcert.plan import ALL_VIEWS
 from smoothcert.polling import make_fixed
 from smoothcert.progress import progress_of
 from smoothcert.records.record import Parameter, Record, record_of
+from smoothcert.regressor import SmoothedRegressor
 from smoothcert.smoother import Batch, FixedNoise, Poll, Smoother, machine_facts
 from smoothcert.store import VOID, Keeper, Place, ResultStore, check_not_void, opened
 from smoothcert.store.pictures import picture_of
@@ -111,10 +112,12 @@ def certify_all(
         raise SettingError(
             "noise with a row per input belongs to one batch, not to a data set; give one scale for all, or a tuner"
         )
+    if memory is not None and isinstance(smoother, SmoothedRegressor):
+        raise SettingError("a memory keeps labels, and a regressor has none; leave it out")
     facts = describe(smoother, dataset)
     smoother.tuner.check(facts)
     if chosen:
-        smoother.probe(_loaded(seen, chosen[:1]))  # a classifier that is refused leaves no run behind
+        smoother.probe(_loaded(smoother, seen, chosen[:1]))  # a classifier that is refused leaves no run behind
     check_classes(smoother, seen, chosen)
     warn_of_reach(smoother, seen.shape)
     smoother.driver.executor.open(smoother)
@@ -130,14 +133,14 @@ def certify_all(
         with _probed(smoother, run, settler):
             if left:
                 smoother.refer_to(dataset)
-            for poll in smoother.polls(_loaded(seen, indices) for indices in batches):
+            for poll in smoother.polls(_loaded(smoother, seen, indices) for indices in batches):
                 certificate = smoother.conclude(poll)
                 if settler is not None:
                     center = poll.noise.center_of(poll.x)
                     certificate = settler.settle(certificate, index=poll.index, center=center, run=name_for(facts))
                 x = poll.x if seen is dataset else torch.from_numpy(dataset.inputs([poll.index]))[0]
                 certificate = smoother.about_input(certificate, x)
-                record = record_poll(smoother, poll, certificate, dataset.truths([poll.index])[0], run, dataset.box)
+                record = record_poll(smoother, poll, certificate, dataset, run)
                 run.append(record, poll.seconds, picture_of(x.cpu().numpy()))
                 if not votes:
                     _check_owned(run, facts, store)
@@ -192,7 +195,7 @@ def _shown(wanted: bool) -> Iterator[Callable[[Progress], None] | None]:
 
 def check_classes(smoother: Smoother, dataset: Dataset, indices: Sequence[int]) -> None:
     """Refuse labels that the network does not have, and say if it has another number of classes than the data."""
-    if dataset.classes is None or not indices:
+    if dataset.classes is None or not indices or isinstance(smoother, SmoothedRegressor):
         return
     make_fixed(smoother.model)
     x = torch.from_numpy(dataset.inputs(indices[:1])).to(smoother.device)
@@ -228,17 +231,12 @@ def _probed(smoother: Smoother, store: ResultStore, memory: Memory | None) -> It
         store.describe({"probe": [probe.facts for probe in smoother.probes.values()]})
 
 
-def _loaded(dataset: Dataset, indices: Sequence[int]) -> Batch:
-    return Batch(torch.from_numpy(dataset.inputs(indices)), indices, dataset.truths(indices))
+def _loaded(smoother: Smoother, dataset: Dataset, indices: Sequence[int]) -> Batch:
+    return Batch(torch.from_numpy(dataset.inputs(indices)), indices, smoother.truths_of(dataset, indices))
 
 
 def record_poll(
-    smoother: Smoother,
-    poll: Poll,
-    certificate: Certificate,
-    truth: int | None,
-    store: ResultStore,
-    box: Box | None = None,
+    smoother: Smoother, poll: Poll, certificate: Certificate, dataset: Dataset, store: ResultStore
 ) -> Record:
     """The record of one input's votes and the certificate given out; per-coordinate noise goes into the store by its hash."""
 
@@ -249,7 +247,8 @@ def record_poll(
         certificate,
         poll.ballot,
         index=poll.index,
-        truth=truth,
+        truth=smoother.truths_of(dataset, [poll.index])[0],
+        target=dataset.targets([poll.index])[0] if isinstance(certificate, IntervalCertificate) else None,
         law=str(poll.noise.named),
         scale=parameter(poll.noise.scale),
         loc=parameter(poll.noise.loc),
@@ -259,7 +258,7 @@ def record_poll(
         uniform=smoother.uniform_for(poll.index),
         # What a memory answers instead is no answer under this noise.
         echo=poll.echo if certificate.label == int(poll.ballot.selection.leaders()[0]) else None,
-        box=box,
+        box=dataset.box,
         front=None if smoother.front is None else (store.put(smoother.front.matrix), smoother.front.slack),
     )
 

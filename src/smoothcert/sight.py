@@ -82,6 +82,12 @@ class Sight(Noise):
                 self._lenses[key] = found
         return found
 
+    def spread(self, number: int, shape: tuple[int, ...], device: torch.device) -> Tensor:
+        """The lenses of some views, evenly spaced among all; of all where there are no more."""
+        views = self.view.count(shape)
+        numbers = np.linspace(0, views, min(number, views), endpoint=False).astype(np.int64)
+        return torch.as_tensor(self.view.lens(shape, numbers), device=device)
+
     def placer(self, x: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
         """A function from lenses to what is seen of x, (count, *event); whole numbers are divided once, in float32.
 

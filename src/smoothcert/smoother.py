@@ -399,7 +399,11 @@ class Smoother(nn.Module, metaclass=_Brief):
         for start in range(0, len(dataset), self.engine.rows):
             chosen = range(start, min(start + self.engine.rows, len(dataset)))
             inputs = torch.from_numpy(dataset.inputs(chosen))
-            yield Batch(inputs, [first_index + index for index in chosen], dataset.truths(chosen))
+            yield Batch(inputs, [first_index + index for index in chosen], self.truths_of(dataset, chosen))
+
+    def truths_of(self, dataset: Dataset, indices: Sequence[int]) -> list[int | None]:
+        """The true classes of these inputs."""
+        return dataset.truths(indices)
 
     def polls(self, batches: Iterable[Batch]) -> Iterator[Poll]:
         """The votes on each input, in order; new inputs are taken in while hard ones are still being decided.
@@ -422,6 +426,21 @@ class Smoother(nn.Module, metaclass=_Brief):
         for probe in self.probes.values():
             probe.again()
         self.loaded.confirm()
+
+    def begin(self, x: Tensor, index: int, votes: int | None = None) -> tuple[Job, Callable[[Votes | None], Poll]]:
+        """One input as a job for a desk that outlives a call, and what its estimation votes, by default all, amount to.
+
+        votes: only predict, from so many. The model is not asked again at the end: who keeps a desk does so now and then.
+        """
+        batch, asked = self._held(Batch(x[None], [index])), dict[int, _Item]()
+        if votes is None and (self.aim.complete or (self.tuner.reads_input and self.tuner.costly)):
+            [job] = (self._asking_all if self.aim.complete else self._choosing)([batch], asked)
+        else:
+            [item] = self._prepared(batch)
+            asked[index] = item
+            looks = np.array([votes])
+            job = self._selection(item) if votes is None else self._count(item, Stage.PREDICT, looks)
+        return job, lambda estimation: self._poll(asked[index], estimation)
 
     def _held(self, batch: Batch) -> Batch:
         """The batch, if its inputs lie in the noise's box."""
@@ -470,13 +489,14 @@ class Smoother(nn.Module, metaclass=_Brief):
             done = item.counts.get(Stage.SELECT)
             yield self._selection(item) if done is None else self._estimation(item, done)
 
-    def _poll(self, item: _Item) -> Poll:
-        """What was asked about one input, once all of it is counted."""
-        estimation = item.votes(Stage.ESTIMATE)
+    def _poll(self, item: _Item, estimation: Votes | None = None) -> Poll:
+        """What was asked about one input, once all of it is counted, or by this look."""
+        echo = item.echo if estimation is None else None
+        estimation = estimation or item.votes(Stage.ESTIMATE)
         none = Votes(0 * estimation.counts[:, -1:], 0 * estimation.invalid[:, -1:])
         ballot = Ballot(none if self.aim.complete else item.votes(Stage.SELECT), estimation)
         seconds = (item.seconds + sum(count.seconds for count in item.counts.values())) / self.driver.places
-        return Poll(item.index, item.x, item.noise, ballot, item.soundness, seconds, item.echo)
+        return Poll(item.index, item.x, item.noise, ballot, item.soundness, seconds, echo)
 
     def conclude(self, poll: Poll) -> Certificate:
         """The certificate that the votes on one input support."""

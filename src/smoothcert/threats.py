@@ -37,8 +37,12 @@ class Threat(ABC):
             raise SettingError(f"{self.name}: the size of a threat is a whole number from 0 up; got {self.size}")
 
     @abstractmethod
+    def needed(self, places: Places) -> int:
+        """The least size at which it can change all of these places."""
+
     def covers(self, places: Places) -> bool:
         """Can it change all of these places?"""
+        return self.needed(places) <= self.size
 
     @abstractmethod
     def most(self, shape: Sequence[int]) -> int:
@@ -73,8 +77,8 @@ class Coordinates(Threat):
     name = "l0"
     measure = "replaced coordinates (l0)"
 
-    def covers(self, places: Places) -> bool:
-        return int(places.sum()) <= self.size
+    def needed(self, places: Places) -> int:
+        return int(places.sum())
 
     def most(self, shape: Sequence[int]) -> int:
         return int(np.prod(layout(shape)))
@@ -91,8 +95,8 @@ class Patch(Threat):
     name = "patch"
     measure = "side of a replaced patch in pixels"
 
-    def covers(self, places: Places) -> bool:
-        return max(_extent(np.any(places, axis=axis)) for axis in (0, 1)) <= self.size
+    def needed(self, places: Places) -> int:
+        return max(_extent(np.any(places, axis=axis)) for axis in (0, 1))
 
     def most(self, shape: Sequence[int]) -> int:
         return max(picture(shape))
@@ -109,8 +113,8 @@ class Span(Threat):
     name = "span"
     measure = "replaced places in a row"
 
-    def covers(self, places: Places) -> bool:
-        return _extent(places) <= self.size
+    def needed(self, places: Places) -> int:
+        return _extent(places)
 
     def most(self, shape: Sequence[int]) -> int:
         return line(shape)
@@ -169,13 +173,17 @@ class ReplacedRegion:
 
     def contains(self, point: ArrayLike) -> bool:
         """Is the point certified?"""
+        return self.threat.covers(self.replaced(point))
+
+    def replaced(self, point: ArrayLike) -> Places:
+        """The places in which a point differs from the center."""
         other = np.asarray(point, dtype=float)
         if other.shape != np.shape(self.center):
             raise InputError(
                 f"the point has shape {other.shape}; the center has {np.shape(self.center)}: give the same"
             )
         # What is no number differs from everything.
-        return self.threat.covers(places_of(~(other == self.center)))
+        return places_of(~(other == self.center))
 
 
 def places_of(changed: NDArray[np.bool_]) -> Places:

@@ -23,6 +23,7 @@ COMMANDS: list[tuple[str, ...]] = [
     ("attack", "runs/a", "--limit", "1", "--budget", "100", "--votes", "100", "--beyond", "2"),
     ("report", "runs/a", "runs/b", "--out", "both"),
     ("explore", "runs/a"),
+    ("serve", "runs/a", "--port", "0", "--json"),
     ("curve", "--dim", "4", "--norm", "inf", "--points", "2", "--out", "curves"),
     ("curve", "--dim", "4", "--noise", "laplace", "--norms", "1,2", "--p", "0.9", "--out", "curves"),
     ("recertify", "runs/b", "--alpha", "0.02", "--out", "runs/c"),
@@ -49,7 +50,7 @@ LONG: list[tuple[str, ...]] = [
 def status_of(arguments: tuple[str, ...]) -> int | str:
     """The exit status of a command, or its traceback."""
     sys.argv = ["smoothcert", *arguments]
-    if arguments[0] == "explore":  # a user ends it by Ctrl-C
+    if arguments[0] in ("explore", "serve"):  # a user ends it by Ctrl-C
         threading.Timer(2, os.kill, (os.getpid(), signal.SIGINT)).start()
     try:
         smoothcert.cli.main()

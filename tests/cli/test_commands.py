@@ -31,8 +31,8 @@ from smoothcert.training import RECIPES
 from smoothcert.tuners import TUNERS
 
 COMMANDS = (
-    *("demo", "train", "certify", "predict", "attack", "report", "explore", "curve", "search", "recertify", "merge"),
-    *("export", "import", "cite", "list"),
+    *("demo", "train", "certify", "predict", "attack", "report", "explore", "serve", "curve", "search", "recertify"),
+    *("merge", "export", "import", "cite", "list"),
 )
 
 
@@ -97,6 +97,16 @@ def test_a_log_that_cannot_hold_the_label_is_warned_of(cli: Cli, folder: Path) -
 
 @pytest.mark.filterwarnings("ignore:the network seems to answer at random")
 class TestJourney:
+    def test_a_run_is_put_behind_a_url(self, cli: Cli, model: Path, folder: Path) -> None:
+        words = ("certify", "--model", model, "--sigma", 0.25, *QUICK, "--out", "runs/a", "--put")
+        assert "--put 'there' is no URL" in cli(*words, "there", status=2)[1]
+        assert not Path("runs").exists()
+        url = f"file://{Path.cwd() / 'there'}"
+        _, notes = cli(*words, url)
+        assert f"put at {url}" in notes
+        assert sorted(path.name for path in Path("there").iterdir()) == ["results.sqlite", "run.toml"]
+        assert "3" in cli("export", "there", "--format", "csv")[0]
+
     def test_certify_report_export_predict(self, cli: Cli, model: Path, folder: Path) -> None:
         _, notes = cli("certify", "--model", model, "--sigma", 0.25, *QUICK, "--out", "runs/a")
         assert "smoothcert report runs/a" in notes
@@ -292,6 +302,7 @@ class TestJourney:
         _, notes = cli("certify", *plain, "--sigma", 0.1, *QUICK, "--out", "r", status=2)
         assert "model: " in notes  # the normalisation is part of the model, so this is another configuration
 
+    @pytest.mark.slow
     def test_the_demo_in_small(self, cli: Cli, folder: Path) -> None:
         text, _ = cli("demo", "--limit", 2, "--estimate", 40, "--epochs", 1)
         assert "What to try next" in text
@@ -414,6 +425,8 @@ def test_ctrl_c_is_a_clean_stop(model: Path, folder: Path) -> None:
         "100000",
         "--estimator",
         "fixed",
+        "--runtime",
+        "torch",
     ]
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
@@ -422,7 +435,7 @@ def test_ctrl_c_is_a_clean_stop(model: Path, folder: Path) -> None:
         until = time.monotonic() + 120
         while not (folder / "r/results.sqlite-wal").exists() and time.monotonic() < until:
             time.sleep(0.05)
-        time.sleep(1.0)
+        time.sleep(0.3)
         child.send_signal(signal.SIGINT)
         assert child.stderr is not None
         said = child.stderr.read()

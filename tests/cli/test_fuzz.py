@@ -118,6 +118,7 @@ BASE = {
     "train": ("--sigma", "0.1", "--out", "OUT"),
     "attack": ("run",),
     "explore": ("run",),
+    "serve": ("run", "--port", "0"),
     "report": ("run", "--out", "OUT"),
     "recertify": ("run", "--alpha", "0.01", "--out", "OUT"),
     "export": ("run", "--out", "OUT"),
@@ -287,10 +288,11 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def status_of(words: tuple[str, ...], patch: pytest.MonkeyPatch) -> int | str:
     """The exit status of smoothcert with these words, or its traceback."""
 
-    def interrupted(self: Server) -> None:
+    def interrupted(self: object, **_: object) -> None:
         raise KeyboardInterrupt
 
     patch.setattr(Server, "serve_forever", interrupted)
+    patch.setattr("uvicorn.Server.run", interrupted)
     patch.setattr(webbrowser, "open", lambda address: True)
     patch.setattr("warnings.showwarning", None)
     patch.setattr(sys, "argv", ["smoothcert", *words])

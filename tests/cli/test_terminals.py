@@ -73,6 +73,7 @@ def test_a_character_that_is_missing_has_a_plainer_one(monkeypatch: pytest.Monke
     assert narrow.buffer.getvalue().decode("cp1252") == "a contains b, p >= ½, sigma -> inf, ?\n"  # type: ignore[attr-defined]
 
 
+@SLOW
 def test_terminal(tmp_path: Path) -> None:
     text = everything(tmp_path, terminal=True)
     assert COLOUR.search(text)

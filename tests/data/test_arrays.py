@@ -42,7 +42,7 @@ def test_missing_inputs_name_the_keys_found(tmp_path: Path) -> None:
 
 def test_wrong_labels_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="labels are of type float64"):
-        load_npz(save(tmp_path / "labels.npz", x=np.zeros((2, 1)), y=np.zeros(2)))
+        load_npz(save(tmp_path / "labels.npz", x=np.zeros((2, 1)), y=np.zeros(2))).truths([0])
 
 
 def test_objects_are_refused(tmp_path: Path) -> None:

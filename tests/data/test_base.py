@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -94,9 +96,12 @@ def test_the_fingerprint_does_not_depend_on_the_byte_order_or_the_release() -> N
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (np.zeros((2, 3), dtype=np.int64), "of type int64; allowed are uint8"),
+        (np.array([[0, 255]]), "int64 from 0 to 255, which may be 8-bit pixels or numbers"),
+        (np.array([[0, 2]], dtype=np.int8), "int8 from 0 to 2, which may be"),
+        (np.array([[0, 2**24 + 1]]), "from 0 to 16777217; float32"),
+        (np.array([[-(2**63), 0]]), "from -9223372036854775808 to 0; float32"),
+        (np.zeros((2, 3), dtype=complex), "of type complex128"),
         (np.array([["a"]]), "allowed are uint8"),
-        (np.zeros((2, 3), dtype=bool), "of type bool"),
         (np.zeros(3), r"shape \(3,\); allowed is"),
         (np.zeros((0, 3)), r"shape \(0, 3\)"),
         (np.zeros((3, 0)), r"shape \(3, 0\)"),
@@ -110,7 +115,7 @@ def test_values_that_are_no_inputs_are_refused(values: np.ndarray, message: str)
 @pytest.mark.parametrize(
     ("labels", "classes", "message"),
     [
-        ([0.0, 1.0, 2.0, 3.0], None, "labels are of type float64"),
+        ([0.0, 1.0, float("nan"), 3.0], None, "no finite number"),
         ([True, False, True, False], None, "labels are of type bool"),
         ([0, 1, 2], None, r"shape \(3,\); allowed is \(4,\)"),
         ([[0], [1], [2], [3]], None, r"shape \(4, 1\)"),
@@ -121,3 +126,30 @@ def test_values_that_are_no_inputs_are_refused(values: np.ndarray, message: str)
 def test_labels_that_are_none_are_refused(labels: list[int], classes: int | None, message: str) -> None:
     with pytest.raises(DataError, match=message):
         ArrayDataset("bad", IMAGES, labels, classes)
+
+
+def test_real_labels_are_targets_and_no_classes() -> None:
+    numbers = ArrayDataset("numbers", IMAGES, [0.5, -1.0, 2.0, 3.0])
+    assert (numbers.classes, numbers.targets([1, 0])) == (None, [-1.0, 0.5])
+    with pytest.raises(DataError, match=r"labels are of type float64, such as 0\.5.*--task regression"):
+        numbers.truths([0])
+    assert ArrayDataset("classes", IMAGES, [0, 1, 2, 1]).targets([2]) == [2.0]
+    assert ArrayDataset("none", IMAGES).targets([2]) == [None]
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [np.float16, np.float32, np.float64, np.longdouble, bool, np.int8, np.int16, np.uint16, np.int64, np.uint64],
+)
+def test_numbers_of_any_type_are_the_same_data(dtype: Any) -> None:
+    """Zeros and ones are numbers, whatever they are kept as, and in uint8 alone they are pixels."""
+    bits = np.array([[0, 1, 1], [1, 0, 0]])
+    data = ArrayDataset("bits", bits.astype(dtype))
+    assert (data.grid, data.inputs([1]).tolist()) == (None, [[1.0, 0.0, 0.0]])
+    assert data.fingerprint() == ArrayDataset("bits", bits.astype(np.float32)).fingerprint()
+    assert ArrayDataset("pixels", bits.astype(np.uint8)).grid == 1 / 255
+
+
+def test_whole_numbers_that_are_no_pixels_are_kept() -> None:
+    assert ArrayDataset("counts", np.array([[-3, 2**24]])).inputs([0]).tolist() == [[-3.0, 2.0**24]]
+    assert ArrayDataset("counts", np.array([[0, 256]], dtype=np.uint16)).inputs([0]).tolist() == [[0.0, 256.0]]

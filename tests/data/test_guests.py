@@ -109,7 +109,7 @@ def test_a_collate_function_is_applied_to_each_input_alone() -> None:
         (Subset(TORCH, []), "empty"),
         (3, "a int is no data set"),
         (iter([1]), "is no data set"),
-        ([(np.zeros(2), 0), (np.zeros(3), 1)], "have 2 shapes"),
+        ([(np.zeros(2), 0), (np.zeros(3), 1)], r"input 1 .* shape \(3,\), and the first"),
         ([{"picture": X[0]}], "say which is the input"),
         (pandas.DataFrame({"a": ["x"], "label": [0]}), "is no column of numbers"),
     ],

@@ -53,7 +53,7 @@ PLANS = [
     Plan("sequential", 1_000, 0.05, radii=(0.25,), block=50),
     Plan("group_sequential", 1_000, 0.05, radii=(0.1, 0.25, 0.3), block=50),
     Plan("union", 1_000, 0.05, radii=(0.25,), block=50),
-    Plan("betting", 1_000, 0.05, radii=(0.25,), block=50),
+    pytest.param(Plan("betting", 1_000, 0.05, radii=(0.25,), block=50), marks=pytest.mark.slow),
     Plan("sequential:rivals=rest", 1_000, 0.05, block=50),
     Plan("sequential:rivals=rest", 1_000, 0.05, radii=(0.25,), block=50),
 ]
@@ -155,7 +155,9 @@ class TestExactError:
         ]
         return max(errors)
 
-    @pytest.mark.parametrize("spec", ["fixed", "sequential", "group_sequential", "union", "betting"])
+    @pytest.mark.parametrize(
+        "spec", ["fixed", "sequential", "group_sequential", "union", pytest.param("betting", marks=pytest.mark.slow)]
+    )
     def test_the_error_is_at_most_alpha(self, spec: str) -> None:
         assert self.worst(spec) <= self.alpha + 1e-12
 

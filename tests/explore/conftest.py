@@ -1,9 +1,10 @@
 """A small run of the embedded digits, with noise of its own in every pixel."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from typer.testing import CliRunner
 from smoothcert.cli import app
 from smoothcert.cli.flags import Given
 from smoothcert.cli.of_run import certified_with
-from smoothcert.data.base import ArrayDataset
+from smoothcert.data.rows import ArrayDataset
 from smoothcert.engine import Engine
 from smoothcert.explore.explorer import Explorer
 from smoothcert.explore.server import Server
@@ -24,6 +25,7 @@ from smoothcert.run import certify_all
 from smoothcert.smoother import Smoother
 from smoothcert.testing.leaks import LocLeak
 from smoothcert.testing.problems import HalfSpace
+from smoothcert.views import view_named
 
 
 @pytest.fixture(scope="session")
@@ -65,6 +67,44 @@ def leak(leaking: tuple[Smoother, ArrayDataset], tmp_path_factory: pytest.TempPa
     made.close()
 
 
+def marks(x: torch.Tensor) -> torch.Tensor:
+    """Class 1 where any number that is shown is one, else class 0."""
+    found = (x.flatten(1) == 1).any(1).float()
+    return torch.stack([1 - found, found], dim=1) + 0 * x.flatten(1).sum(1, keepdim=True)
+
+
+def bright(x: torch.Tensor) -> torch.Tensor:
+    """Class 1 as far as the numbers of the first two rows are large on average."""
+    level = x[:, 0, :2].mean(dim=(1, 2))
+    return torch.stack([0.5 - level, level - 0.5], dim=1) * 8
+
+
+@pytest.fixture(scope="session")
+def viewed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Explorer]]:
+    """viewed(views, …): the explorer of two dark pictures of 8 × 8 pixels, certified with these views.
+
+    The classifier is ``bright`` in the l1 norm, and else ``marks``.
+    """
+    made: dict[str, Explorer] = {}
+
+    def explorer_of(views: str, **against: Any) -> Explorer:
+        key = f"{views} {against}"
+        if key not in made:
+            x = np.zeros((2, 1, 8, 8), dtype=np.float32)
+            x[1, 0, 2, 3] = 0.2  # on the grid of 1/255
+            data = ArrayDataset("dark", x, np.zeros(2, int), classes=2)
+            model = bright if against.get("norm") == 1 else marks
+            smoother = Smoother(model, view_named(views), **against, estimate=2_000, engine=Engine(workers=1))
+            place = tmp_path_factory.mktemp("viewed") / "run"
+            certify_all(smoother, data, place)
+            made[key] = Explorer(smoother, data, place)
+        return made[key]
+
+    yield explorer_of
+    for explorer in made.values():
+        explorer.close()
+
+
 @contextmanager
 def served(explorer: Explorer) -> Iterator[Server]:
     """The explorer's server, on a thread."""
@@ -74,6 +114,11 @@ def served(explorer: Explorer) -> Iterator[Server]:
         yield started
         started.shutdown()
         thread.join()
+
+
+@pytest.fixture(scope="session")
+def serve() -> Callable[[Explorer], AbstractContextManager[Server]]:
+    return served
 
 
 @pytest.fixture(scope="session")

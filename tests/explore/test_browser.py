@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from smoothcert.explore.explorer import Explorer
 from smoothcert.explore.server import Server
 
 sync_api = pytest.importorskip(
@@ -45,7 +46,7 @@ def opened(browser: Any, server: Server) -> Iterator[Callable[..., Any]]:
 def choose(page: Any, index: int) -> None:
     page.locator(f".list button[data-index='{index}']").click()
     page.locator("#input h2", has_text=f"Input {index}").wait_for()
-    page.locator("#around svg [aria-description='cells']").wait_for()
+    page.locator("#around svg [aria-description='cells'], #around canvas.places").first.wait_for()
     page.locator(".verdict").wait_for()
 
 
@@ -134,6 +135,69 @@ def test_it_fits_the_screen(opened: Callable[..., Any], size: dict[str, int], sc
     assert page.locator("#noise .strip img").count() == 13  # twelve copies and the map of one channel
     sizes = page.evaluate("[...document.querySelectorAll('#noise img')].map(one => one.naturalWidth)")
     assert set(sizes) == {28}
+
+
+def test_a_patch_on_the_picture(opened: Callable[..., Any], viewed: Callable[..., Explorer], serve: Callable) -> None:
+    """The worst place of the certified side keeps the answer, one pixel more takes it; a click puts the patch elsewhere."""
+    with serve(viewed("bands:width=2,hidden=0", threat="patch:1")) as server:
+        page = opened(at=server)
+        page.locator(".verdict[data-inside=true] .answer", has_text="class 0").wait_for()
+        assert "certified: a 3 × 3 patch" in page.locator(".verdict").inner_text()
+        facts = page.locator("#input").inner_text()
+        assert "a 3 × 3 patch, wherever and with whatever values" in facts
+        assert "all 8 are asked, so the certificate is exact" in facts
+        assert not any(words in facts for words in ("alpha", "proxy", "scale"))
+        assert _painted(page) == (0, 158, 115)
+        page.get_by_label("size", exact=True).fill("4")
+        page.locator(".verdict[data-inside=false] .answer", has_text="class 1").wait_for()
+        page.wait_for_function(f"({CORNER})() === 213")
+        page.get_by_label("size", exact=True).fill("2")
+        canvas = page.get_by_label("the input, and what is replaced in it")
+        canvas.click(position={"x": 100, "y": 100})
+        page.locator(".verdict[data-inside=true]", has_text="a 2 × 2 patch replaced").wait_for()
+        assert page.get_by_label("replace", exact=True).input_value() == "1"
+        page.get_by_role("button", name="clear").click()
+        page.locator(".verdict[data-inside=true]", has_text="nothing replaced").wait_for()
+        assert "All 8 views were asked" in page.locator("#votes").inner_text()
+        assert page.locator("#noise .strip img").count() == 8
+
+
+# The largest red value on the outline of what is replaced: of its colour, since the picture is dark.
+CORNER = """() => { const c = document.querySelector("canvas.places"), d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+let found = null; for (let k = 0; k < d.length; k += 4) { if (d[k + 1] > d[k + 2] + 20 && (d[k] === 213 || d[k + 1] === 158)) found = d[k]; } return found; }"""
+
+
+def _painted(page: Any) -> tuple[int, int, int]:
+    """The colour of the outline of what is replaced."""
+    page.wait_for_function(f"({CORNER})() !== null")
+    return {0: (0, 158, 115), 213: (213, 94, 0)}[page.evaluate(CORNER)]
+
+
+def test_pixels_anywhere(opened: Callable[..., Any], viewed: Callable[..., Explorer], serve: Callable) -> None:
+    with serve(viewed("bands:width=2,hidden=0", norm=0)) as server:
+        page = opened(PHONE, at=server)
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        assert "any 2 coordinates" in page.locator("#input").inner_text()
+        canvas = page.get_by_label("the input, and what is replaced in it")
+        box = canvas.bounding_box()
+        for count, (column, row) in enumerate(((1, 1), (4, 2), (6, 6)), 1):
+            canvas.click(position={"x": box["width"] * (column + 0.5) / 8, "y": box["height"] * (row + 0.5) / 8})
+            page.locator(f".verdict[data-inside={str(count <= 2).lower()}]", has_text=f"any {count} coord").wait_for()
+        page.locator(".verdict .answer", has_text="class 1").wait_for()
+
+
+def test_splitting_has_a_diamond(opened: Callable[..., Any], viewed: Callable[..., Explorer], serve: Callable) -> None:
+    with serve(viewed("splitting:lam=0.1", norm=1)) as server:
+        page = opened(at=server)
+        page.get_by_label("axes").select_option("extremes")
+        page.locator("#around svg text", has_text="largest θ").first.wait_for()
+        page.get_by_label("classifier", exact=True).select_option("20")
+        page.locator("progress").wait_for(state="detached")
+        assert page.locator("#around .pair > figure [aria-description='region'] path").count() == 1
+        page.get_by_label("how far").fill("1.5")
+        page.locator(".verdict[data-inside=false]", has_text="all 51 views were asked").wait_for()
+        assert "l1 distance" in page.locator(".verdict").inner_text()
+        assert page.get_by_label("votes", exact=True).count() == 0
 
 
 def test_an_abstention_and_noise_chosen_anew(opened: Callable[..., Any], leak_server: Server) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from smoothcert.data.base import ArrayDataset
+from smoothcert.data.rows import ArrayDataset
 from smoothcert.errors import InputError, RunError, SettingError, SmoothcertError
 from smoothcert.explore import directions
 from smoothcert.explore.explorer import Explorer

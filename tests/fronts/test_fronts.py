@@ -15,6 +15,8 @@ from smoothcert.fronts import BlockSums, Front, Ground, PrincipalComponents, fro
 from smoothcert.linear import LinearRegion
 from smoothcert.maths.boxed import Box
 from smoothcert.models.decoding import Decoding
+from smoothcert.serve.service import Service
+from smoothcert.serve.settings import Serving
 
 UNIT = Box(0, 1)
 DIGITS = data.load("digits")
@@ -203,5 +205,7 @@ class TestBadInput:
             sc.Smoother(nn.Linear(12, 10), sc.Bands(width=4), threat="patch:1", front=pca)
         with pytest.raises(SettingError, match="leave the box out"):
             sc.Smoother(nn.Linear(12, 10), sc.Noise("uniform", 1.0, box=(0, 1)), 1, front=pca)
+        with pytest.raises(SettingError, match="cannot answer behind a front"):
+            Service(smoothed(pca), DIGITS, None, Serving())
         with pytest.raises(SettingError, match="judged by its numbers"):
             smoothed(pca, radii=[0.1])

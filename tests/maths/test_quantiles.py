@@ -5,12 +5,21 @@ import math
 import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
-from scipy.stats import binom, laplace, multinomial, uniform
+from scipy.stats import binom, laplace, multinomial
 
 from smoothcert.errors import SettingError
-from smoothcert.maths.quantiles import certified_interval, lower_rank, shifted_levels, upper_rank
+from smoothcert.laws import law_named
+from smoothcert.maths.quantiles import certified_interval, lower_rank, upper_rank
+from smoothcert.radius import probability_for
 
 LAWS = {"gaussian": (ndtr, ndtri), "laplace": (laplace.cdf, laplace.ppf)}
+NORMS = {"gaussian": 2.0, "laplace": 1.0, "uniform": 1.0}
+
+
+def levels(law, radius):
+    """1 − p and p, p the least probability at which the law's theorem for one class gives the radius."""
+    up = probability_for(law_named(law), NORMS[law], 1, radius)
+    return 1 - up, up
 
 
 @pytest.mark.parametrize(
@@ -18,20 +27,19 @@ LAWS = {"gaussian": (ndtr, ndtri), "laplace": (laplace.cdf, laplace.ppf)}
     [("gaussian", 0.5, 0.691462), ("gaussian", 1.0, 0.841345), ("laplace", 0.5, 0.696735), ("laplace", 1.0, 0.816060)],
 )
 def test_known_levels(law, radius, level):
-    down, up = shifted_levels(0.5, radius, *LAWS[law])
+    down, up = levels(law, radius)
     assert up == pytest.approx(level, abs=6e-7)
     assert down == pytest.approx(1 - level, abs=6e-7)
 
 
 def test_uniform_noise_moves_a_level_by_half_the_radius():
-    law = uniform(-1, 2)
-    assert shifted_levels(0.3, 0.4, law.cdf, law.ppf) == pytest.approx((0.1, 0.5))
-    assert shifted_levels(0.3, 0.8, law.cdf, law.ppf) == pytest.approx((0.0, 0.7))
+    assert levels("uniform", 0.4) == pytest.approx((0.3, 0.7))
+    assert levels("uniform", 1.0) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize(("trials", "low", "high"), [(1_000, 122, 879), (10_000, 1_467, 8_534)])
 def test_known_ranks(trials, low, high):
-    down, up = shifted_levels(0.5, 1.0, ndtr, ndtri)
+    down, up = levels("gaussian", 1.0)
     assert (lower_rank(trials, down, 5e-4), upper_rank(trials, up, 5e-4)) == (low, high)
 
 
@@ -75,13 +83,13 @@ GRID = [(i / 10, j / 10, (10 - i - j) / 10) for i in range(11) for j in range(11
 @pytest.mark.parametrize("radius", [0.0, 0.3, 0.8])
 @pytest.mark.parametrize("alpha", [0.1, 0.3])
 def test_coverage_with_atoms_by_enumeration(trials, radius, alpha):
-    down, up = shifted_levels(0.5, radius, ndtr, ndtri)
+    down, up = levels("gaussian", radius)
     ranks = lower_rank(trials, down, alpha / 2), upper_rank(trials, up, alpha / 2)
     assert max(miscoverage(p, trials, *ranks, down, up) for p in GRID) <= alpha
 
 
 def test_swapped_ranks_and_the_whole_alpha_twice_would_be_caught():
-    down, up = shifted_levels(0.5, 0.3, ndtr, ndtri)
+    down, up = levels("gaussian", 0.3)
     low, high = lower_rank(40, down, 0.15), upper_rank(40, up, 0.15)
     assert max(miscoverage(p, 40, high, low, down, up) for p in GRID) > 0.3
     narrow, trials = (0.495, 0.01, 0.495), 60  # both ends can fail
@@ -106,7 +114,7 @@ def escapes(law, radius, claimed, seed):
     for _ in range(200):
         steps, heights = np.sort(generator.uniform(-6, 6, 3)), generator.normal(size=4)
         center = generator.uniform(-2, 2)
-        down, up = shifted_levels(0.5, claimed, *LAWS[law])
+        down, up = levels(law, claimed)
         low, high = (ideal(law, steps, heights, [center], level)[0] for level in (down, up))
         moved = ideal(law, steps, heights, center + np.linspace(-radius, radius, 81), 0.5)
         count += bool(np.any((moved < low) | (moved > high)))
@@ -123,26 +131,23 @@ def test_no_shift_of_a_step_function_leaves_the_interval(law, radius):
 def test_lost_draws_count_against_both_ends():
     draws = np.arange(1.0, 1001.0)
     draws[[3, 500, 990]] = np.nan
-    low, high = certified_interval(draws, 1.0, 0.001, ndtr, ndtri)
+    low, high = certified_interval(draws, ndtr(1.0), 0.001)
     assert low <= 122 - 2
     assert high >= 879 + 1
-    assert certified_interval(np.full(100, np.nan), 0.1, 0.001, ndtr, ndtri) == (-math.inf, math.inf)
+    assert certified_interval(np.full(100, np.nan), 0.6, 0.001) == (-math.inf, math.inf)
 
 
 def test_too_few_draws_give_no_end():
-    assert certified_interval([1.0, 2.0, 3.0], 0.5, 0.001, ndtr, ndtri) == (-math.inf, math.inf)
+    assert certified_interval([1.0, 2.0, 3.0], 0.7, 0.001) == (-math.inf, math.inf)
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda: shifted_levels(0.0, 1.0, ndtr, ndtri),
-        lambda: shifted_levels(0.5, -1.0, ndtr, ndtri),
-        lambda: shifted_levels(0.5, math.nan, ndtr, ndtri),
         lambda: upper_rank(0, 0.5, 0.1),
         lambda: upper_rank(10, 1.5, 0.1),
         lambda: upper_rank(10, 0.5, 0.0),
-        lambda: certified_interval([], 0.5, 0.1, ndtr, ndtri),
+        lambda: certified_interval([], 0.5, 0.1),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(wrong):

@@ -4,8 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
@@ -50,6 +52,14 @@ def test_an_estimator_answers_as_predict_does(estimator: Any) -> None:
     certificates = sc.Smoother(estimator, NOISE, estimate=300).certify(BATCH[:2])
     assert all(c.soundness is sc.Soundness.GLOBAL for c in certificates)  # it passed the probe
     assert labels(estimator, BATCH.reshape(-1, 1, 2, 2)) == labels(estimator)  # pictures as rows of features
+
+
+def test_an_estimator_fitted_to_a_frame_gets_its_columns_by_name() -> None:
+    """Without a warning, which would be an error here; the third column alone decides, picked by its name."""
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    picked = make_column_transformer(("passthrough", ["c"]))
+    estimator = make_pipeline(picked, DecisionTreeClassifier()).fit(frame, X[:, 2] > 1)
+    assert labels(estimator) == (BATCH[:, 2] > 1).int().tolist()
 
 
 def test_classes_keep_their_number_or_get_their_place() -> None:

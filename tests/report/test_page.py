@@ -394,6 +394,7 @@ print(time.perf_counter() - began, int(peak) * 1024, page.stat().st_size)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
 def test_ten_thousand_records(some: Make, write_run: Make, tmp_path: Path) -> None:
     """At most 20 s of processor time and 1 GB, and a page of less than 5 MB, maps and pictures included."""

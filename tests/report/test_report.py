@@ -63,6 +63,15 @@ def test_without_truths_certified_inputs_count() -> None:
     assert "no truths known" in rendered([line(unknown)])
 
 
+@pytest.mark.usefixtures("fonts_of_papers")
+def test_papers_get_fonts_that_they_take(tmp_path: Path) -> None:
+    """Publishers refuse the kind that matplotlib writes by default, Type 3."""
+    draw_all([line(FIVE)], tmp_path)
+    document = (tmp_path / "curve.pdf").read_bytes()
+    assert b"/TrueType" in document or b"/CIDFontType2" in document
+    assert b"/Type3" not in document
+
+
 @given(
     radii=st.lists(st.floats(0, 5), min_size=1, max_size=20), grid=st.lists(st.floats(0, 5), min_size=2, max_size=10)
 )

@@ -4,18 +4,26 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from torch import Tensor
 
 from smoothcert.certificates import Soundness
+from smoothcert.data.base import ArrayDataset
+from smoothcert.engine import Engine
 from smoothcert.errors import DataError, RunError, SettingError
 from smoothcert.metrics.curves import abstention, average_certified_radius, certified_accuracy
 from smoothcert.recertify import recertify
+from smoothcert.records.record import region_of
 from smoothcert.report.comparisons import best_of_all, envelopes, supersets
 from smoothcert.report.exports import to_cohen
 from smoothcert.report.runs import Line, read_runs
 from smoothcert.report.write import write_report
+from smoothcert.run import certify_all
+from smoothcert.smoother import Smoother
 from smoothcert.store import open_run
 from smoothcert.store.imports import Log, import_log
 from smoothcert.tuners.reuse import Reuse
+from smoothcert.views import view_named
 
 LOG = Log(sigma=0.5, alpha=0.001, trials=100_000)
 HEAD = "idx\tlabel\tpredict\tradius\tcorrect\ttime"
@@ -200,3 +208,71 @@ def test_wrong_arguments(log: Path, tmp_path: Path) -> None:
     ):
         with pytest.raises(SettingError, match=words):
             Log(**{"sigma": 0.5, "alpha": 0.001, "trials": 100} | settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("views", "against", "alpha", "trials"),
+    [
+        ("bands:width=2", {"threat": "patch"}, 0.0, 7),
+        ("bands:width=2", {"norm": 0.0}, 0.0, 7),
+        ("splitting:lam=0.5", {"norm": 1.0}, 0.0, 255),
+        ("ablation:keep=5", {"norm": 0.0}, 0.001, 500),
+    ],
+)
+def test_logs_of_views_come_back(tmp_path: Path, views: str, against: dict, alpha: float, trials: int) -> None:
+    """Certified, exported, imported: the same answers and sizes, radii rounded down, and exact where there is no alpha."""
+    dark = np.random.default_rng(0).integers(0, 253, (5, 1, 7, 7)).astype(np.float32) / 255
+    data = ArrayDataset("noise", dark, np.arange(5) % 2, classes=2)
+    given = {"threat": "patch:1"} if "threat" in against else against
+    marks = Smoother(_marks, view_named(views), **given, estimator="fixed", estimate=500, engine=Engine(workers=1))
+    certify_all(marks, data, tmp_path / "own")
+    with open_run(tmp_path / "own") as store:
+        own = list(store.records())
+    (tmp_path / "log").write_bytes(to_cohen(own, [1.0] * 5))
+    import_log(tmp_path / "log", tmp_path / "run", "cohen", Log(None, alpha, trials, views, **against))
+    with open_run(tmp_path / "run") as store:
+        back = list(store.records())
+    assert len(back) == 5
+    for one, other in zip(own, back, strict=True):
+        same = ("index", "truth", "label", "norm", "threat", "exact", "alpha", "trials", "against", "law")
+        assert [getattr(one, name) for name in same] == [getattr(other, name) for name in same]
+        assert 0 <= one.radius - other.radius < 1e-4
+        assert other.soundness is Soundness.IMPORTED
+        region = region_of(other, dark[one.index], store)
+        assert (region is None) == (other.label is None)
+        assert region is None or region.inner_radius == pytest.approx(other.radius, abs=1e-12)
+    assert max(one.radius for one in own) > 0
+    if "threat" in against:
+        page = write_report(read_runs([tmp_path / "own", tmp_path / "run"]), [1.0], tmp_path / "report")
+        assert "exact" in page.read_text(encoding="utf-8")
+
+
+def _marks(x: Tensor) -> Tensor:
+    """Class 1 where a pixel that is shown is nearly white."""
+    found = (x.flatten(1) > 0.985).any(1).float()
+    return torch.stack([1 - found, found], dim=1)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"sigma": 0.5, "law": "bands:width=2", "threat": "patch", "alpha": 0.0}, "leave it out"),
+        ({"law": "bands:width=2", "threat": "patch", "alpha": 0.001}, "all views are asked"),
+        ({"law": "ablation:keep=2", "norm": 0.0, "alpha": 0.0}, "sampled views have one above 0"),
+        ({"law": "bands:width=2", "norm": 1.0, "alpha": 0.0}, "no certificate against l1"),
+        ({"law": "splitting:lam=1", "threat": "patch", "alpha": 0.0}, "no certificate against patch"),
+        ({"law": "bands:width=2", "threat": "disc", "alpha": 0.0}, "unknown threat"),
+        ({"sigma": 0.5, "threat": "patch", "alpha": 0.001}, "needs views"),
+        ({"sigma": 0.5, "alpha": 0.0}, "0 for views"),
+        ({"alpha": 0.001}, "sigma=None"),
+    ],
+)
+def test_logs_of_views_that_do_not_fit(given: dict, words: str) -> None:
+    with pytest.raises(SettingError, match=words):
+        Log(**{"sigma": None, "trials": 7, **given})
+
+
+def test_a_size_is_a_whole_number(log: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"line 2: radius is 1.23; the size of a threat is a whole number"):
+        import_log(log, tmp_path / "run", "cohen", Log(None, 0.0, 28, "bands:width=4", threat="patch"))
+    assert not (tmp_path / "run").exists()

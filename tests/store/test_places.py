@@ -161,6 +161,7 @@ def build():
 """
 
 
+@pytest.mark.slow
 def test_the_store_of_the_documentation_passes_the_suite_and_works(tmp_path: Path) -> None:
     """In processes of their own: its two-line test under pytest, and the command line."""
     store, test = examples()

@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
+import zarr
 from PIL import Image
 
 from smoothcert.data import DATASETS, ArrayDataset, FloatArray, Source
-from smoothcert.data.sources import Arrays, Cifar10, Csv, Digits, FashionMnist, Folder, Hub, Mnist, Parquet
+from smoothcert.data.sources import Arrays, Cifar10, Csv, Digits, FashionMnist, Folder, Hub, Mnist, Npy, Parquet, Zarr
 from smoothcert.testing.data import DataSuite
 
 RNG = np.random.default_rng(5)
@@ -49,6 +50,19 @@ def npz(root: Path) -> Source:
     return Arrays(str(root / "x.npz"))
 
 
+def npy(root: Path) -> Source:
+    np.save(root / "x.npy", PIXELS)
+    np.save(root / "y.npy", np.arange(6))
+    return Npy(str(root / "x.npy"), str(root / "y.npy"))
+
+
+def zarred(root: Path) -> Source:
+    group = zarr.open_group(root / "x.zarr", mode="w")
+    group.create_array("x", data=PIXELS, chunks=(4, 3, 4, 2))
+    group.create_array("y", data=np.arange(6))
+    return Zarr(str(root / "x.zarr"))
+
+
 def table(root: Path) -> Source:
     rows = zip(*COLUMNS.values(), strict=True)
     (root / "t.csv").write_text("\n".join([",".join(COLUMNS), *(",".join(map(str, row)) for row in rows)]))
@@ -56,7 +70,7 @@ def table(root: Path) -> Source:
 
 
 def parquet(root: Path) -> Source:
-    pyarrow.parquet.write_table(pyarrow.table(COLUMNS), root / "t.parquet")
+    pyarrow.parquet.write_table(pyarrow.table(COLUMNS), root / "t.parquet", row_group_size=3)
     return Parquet(str(root / "t.parquet"), "kind")
 
 
@@ -83,8 +97,10 @@ MAKERS: dict[str, Callable[[Path], Source]] = {
     "cifar10": cifar,
     "folder": folder,
     "npz": npz,
+    "npy": npy,
     "csv": table,
     "parquet": parquet,
+    "zarr": zarred,
     "hub": hub,
 }
 

@@ -7,12 +7,13 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 import torch
 
 from smoothcert.models import read_state
 
 COMMAND = (
-    *("train", "--model", "mlp", "--sigma", "0.3", "--limit", "400", "--epochs", "12", "--recipe", "smoothadv"),
+    *("train", "--model", "mlp", "--sigma", "0.3", "--limit", "200", "--epochs", "5", "--recipe", "smoothadv"),
     *("--data-dependent", "--validation", "50", "--out"),
 )
 
@@ -21,6 +22,7 @@ def start(out: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-m", "smoothcert", *COMMAND, str(out)], stderr=subprocess.DEVNULL)
 
 
+@pytest.mark.slow
 def test_a_killed_training_goes_on_to_the_same_weights(tmp_path: Path) -> None:
     killed = start(tmp_path / "part")
     while not (tmp_path / "part/checkpoint.pt").exists():

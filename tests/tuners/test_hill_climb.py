@@ -41,7 +41,9 @@ def records(run: Path) -> list[Record]:
         return list(store.records())
 
 
-@pytest.mark.parametrize(("law", "norm"), [("gaussian", 2.0), ("generalized_normal:beta=1.5", 1.0)])
+@pytest.mark.parametrize(
+    ("law", "norm"), [("gaussian", 2.0), pytest.param("generalized_normal:beta=1.5", 1.0, marks=pytest.mark.slow)]
+)
 def test_tuned_certificates_never_exceed_the_true_region(law: str, norm: float) -> None:
     """100 inputs, 20 000 votes, alpha 0.001: more than 2 violations have probability below 2e-4. Tight enough to see
     a radius inflated by 5 %, and larger in sum than under the noise before."""
@@ -59,6 +61,7 @@ def test_tuned_certificates_never_exceed_the_true_region(law: str, norm: float) 
     assert HillClimb.reads_input
 
 
+@pytest.mark.slow
 def test_the_votes_that_chose_the_noise_do_not_certify_it() -> None:
     """A climb over scale and shape on as many votes as certify, alpha 0.3, 400 inputs: at most 120 violations are
     expected, more than 160 have probability below 1e-5. Certified by the draws that chose the noise there are 315."""

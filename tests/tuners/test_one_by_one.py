@@ -236,6 +236,7 @@ def done(run: Path) -> list[str]:
         return [record.to_json() for record in store.records()]
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_one_input_per_worker_is_lost(tmp_path: Path) -> None:
     whole, broken, log = tmp_path / "whole", tmp_path / "broken", tmp_path / "log"
     command = [sys.executable, "-c", CHILD]

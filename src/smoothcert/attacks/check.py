@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from torch import Tensor
 
 from smoothcert.attacks import ATTACKS, DEFAULT, Attack, attack_named
+from smoothcert.attacks.numbers import sides
 from smoothcert.attacks.verdict import judge
 from smoothcert.attacks.victim import Victim
 from smoothcert.attacks.viewed import check_views
 from smoothcert.certificates import Certificate, Soundness
 from smoothcert.errors import InputError, ModelError, SettingError
 from smoothcert.estimators.bounds import check_alpha
+from smoothcert.intervals import IntervalCertificate
 from smoothcert.maths import FloatArray
 from smoothcert.memory.memory import Memory
 from smoothcert.polling import make_fixed
 from smoothcert.records.findings import Attempt, Finding, worst_of
+from smoothcert.regions import Region
+from smoothcert.regressor import SmoothedRegressor
 from smoothcert.sight import Sight
 from smoothcert.smoother import Smoother, checked
 
@@ -104,8 +108,10 @@ def check(
     if not (math.isfinite(times) and times > 0):
         raise SettingError(f"{times} is no multiple of a radius; give finite numbers above 0, such as 1.5")
     assert certificate.region is not None
-    assert certificate.label is not None
     make_fixed(smoother.model)
+    if isinstance(smoother, SmoothedRegressor):
+        return _check_numbers(certificate, smoother, x, index, effort, times)
+    assert certificate.label is not None
     if isinstance(smoother.noise, Sight):
         if certificate.soundness is Soundness.MEMORY:  # the memory answers there, not the views
             raise SettingError(
@@ -140,6 +146,24 @@ def check(
         offset=_worst(tried)[1].reshape(victim.shape),
         shared_noise=smoother.driver.shared_noise,
     )
+
+
+def _check_numbers(
+    certificate: Certificate, smoother: SmoothedRegressor, x: Tensor, index: int, effort: Effort, times: float
+) -> Finding:
+    """All attacks on every end of every interval: the median must not be found beyond it."""
+    if not isinstance(certificate, IntervalCertificate):
+        raise InputError(f"input {index} has no intervals; give the certificates of this regressor")
+    asked = list(sides(certificate, smoother))
+    if not asked:
+        raise InputError(f"every interval of input {index} is infinite or ends where answers are clipped; leave it out")
+    own = replace(effort, alpha=effort.alpha / len(asked))
+    found = [(name, check(each, classifier, x, index, own, times)) for name, each, classifier in asked]
+    attempts = tuple(replace(one, attack=f"{one.attack} {name}") for name, finding in found for one in finding.attempts)
+    worst = next(finding for _, finding in found if finding.worst is worst_of([other.worst for _, other in found]))
+    radius = certificate.region.radius * times if isinstance(certificate.region, Region) else 0.0
+    shared = smoother.driver.shared_noise
+    return replace(worst, label=None, radius=radius, alpha=effort.alpha, attempts=attempts, shared_noise=shared)
 
 
 def _searches(effort: Effort, victim: Victim) -> list[Attack]:

@@ -46,7 +46,7 @@ def attack_run(
     with open_run(run) as store:
         configuration = store.facts().get("configuration", {})
         check_same(configuration, smoother.identity | {"data": dataset.fingerprint()}, run)
-        records = [record for record in store.records() if record.label is not None][:limit]
+        records = [record for record in store.records() if record.label is not None or record.intervals][:limit]
         if not records:
             raise RunError(f"{run} holds no certificates, so there is nothing to attack; certify some inputs first")
         if not isinstance(smoother.noise, Sight):

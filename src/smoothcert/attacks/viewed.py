@@ -109,8 +109,7 @@ class _Ground:
         if not self.sight.view.complete:
             chance = np.random.default_rng(entropy_for(self.smoother.seed, self.index, Stage.ATTACK, 1))
             return torch.as_tensor(self.sight.view.drawn(self.shape, number, NumpyDraws(chance)), device=device)
-        numbers = np.linspace(0, self.views, number, endpoint=False).astype(np.int64)
-        return torch.as_tensor(self.sight.view.lens(self.shape, numbers), device=device)
+        return self.sight.spread(number, self.shape, device)
 
     @torch.inference_mode()
     def _lead(self, point: FloatArray, lenses: torch.Tensor) -> float:

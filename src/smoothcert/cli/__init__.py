@@ -28,6 +28,7 @@ from smoothcert.cli import (
     recertify,
     report,
     search,
+    serve,
     train,
 )
 from smoothcert.cli.console import errors, print_anywhere
@@ -60,7 +61,23 @@ def _stopping_cleanly(command: Callable[..., None]) -> Callable[..., None]:
 
 
 MODULES = (
-    *(demo, train, certify, predict, attack, report, explore, curve, search, recertify, merge, export, import_, cite),
+    *(
+        demo,
+        train,
+        certify,
+        predict,
+        attack,
+        report,
+        explore,
+        serve,
+        curve,
+        search,
+        recertify,
+        merge,
+        export,
+        import_,
+        cite,
+    ),
     list_,
 )
 for module in MODULES:

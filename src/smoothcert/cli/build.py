@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 from smoothcert.cli.console import errors, progress_bar
 from smoothcert.config import DataSettings, NoiseSettings, Settings
 from smoothcert.errors import ModelError, SettingError
+from smoothcert.plan import Voting
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from smoothcert.data.base import Dataset
     from smoothcert.fronts import Front
     from smoothcert.maths import FloatArray
@@ -135,16 +138,22 @@ def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = No
     noise, votes = noise_of(settings.noise, dataset, settings.model.source, front), settings.votes
     tuner = tuner_named(method_of(votes.method, settings.model.source))
     device_named(settings.engine.device)
-    source = settings.model
+    source, regression = settings.model, settings.task.kind == "regression"
+    if regression:
+        _check_regression(settings)
     assert source.source is not None
     model = load_model(
         source.source,
         weights=source.weights,
         shape=dataset.shape if front is None or front.decodes else front.seen,
-        classes=dataset.classes,
+        classes=1 if regression else dataset.classes,
         mean=source.mean or None,
         std=source.std or None,
     )
+    if regression:
+        if front is not None:
+            raise SettingError("fronts are for classifiers; leave --front out, or certify classes")
+        return _regressor_of(settings, model, noise)
     if front is not None and front.decodes:
         from smoothcert.models.decoding import Decoding
 
@@ -168,6 +177,38 @@ def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = No
         check=votes.check,
         own_randomness=votes.own_randomness,
     )
+
+
+def _regressor_of(settings: Settings, model: nn.Module, noise: Noise | View) -> Smoother:
+    """The smoothed regressor of the settings."""
+    from smoothcert.maths.boxed import Box
+    from smoothcert.regressor import SmoothedRegressor
+
+    votes, clipped = settings.votes, None if settings.task.bounds is None else Box.read(settings.task.bounds)
+    return SmoothedRegressor(
+        model,
+        noise,  # type: ignore[arg-type]
+        votes.norm,
+        radii=votes.radii,
+        bounds=None if clipped is None else (clipped.low, clipped.high),
+        estimate=votes.trials,
+        alpha=votes.alpha,
+        seed=votes.seed,
+        engine=settings.engine,
+        identity=settings.model.identity,
+        check=votes.check,
+        own_randomness=votes.own_randomness,
+    )
+
+
+def _check_regression(settings: Settings) -> None:
+    """Refuse what is said of classes only."""
+    usual = Voting()
+    for name in ("threat", "method", "memory", "estimator"):
+        if getattr(settings.votes, name) != getattr(usual, name):
+            raise SettingError(
+                f"--task regression certifies numbers under one noise for all inputs, and has no {name}; leave --{name} out"
+            )
 
 
 def method_of(spec: str, source: str | None) -> str:

@@ -32,7 +32,17 @@ NAME = "certify"
 EXAMPLE = "smoothcert certify --model cnn.safetensors --data digits --sigma 0.5 --norm 2 --limit 100 --out runs/a"
 
 
-@takes(Settings, "model", "data", "noise", "votes", "engine", defaults={"engine.runtime": AUTO}, without=("noise.box",))
+@takes(
+    Settings,
+    "model",
+    "data",
+    "noise",
+    "votes",
+    "task",
+    "engine",
+    defaults={"engine.runtime": AUTO},
+    without=("noise.box",),
+)
 def command(
     given: Given,
     out: Annotated[
@@ -43,6 +53,10 @@ def command(
         typer.Option(
             help="Keep the run on a server, where OUT is its name: postgresql://user@host/database.", metavar="URL"
         ),
+    ] = None,
+    put: Annotated[
+        str | None,
+        typer.Option(help="When all is done, copy the run there: s3://bucket/runs/a.", metavar="URL"),
     ] = None,
     dry_run: Annotated[
         bool,
@@ -57,6 +71,8 @@ def command(
     """
     place = out if store is None else _on_server(store, out)
     shown = without_passwords(place)
+    from smoothcert.store.put import check_put, put_run
+
     if dry_run:
         told = foretold(given.over(Settings), place)
         if json:
@@ -64,9 +80,18 @@ def command(
             return
         print(told or f"every input is in {shown} already, or its views are asked once each")
         return
+    if put is not None:
+        check_put(place, put)
     done = certify_run(given.over(Settings), place, note=command_line())
+    if put is not None:
+        put_run(place, put)
+        errors.print(f"put at {without_passwords(put)}")
     if json:
         print_json({"run": shown, "inputs": done})
+    from smoothcert.report.runs import Run
+
+    for line in Run(place).lines:
+        errors.print(line.headline)
     errors.print(f"{done} inputs in {shown}; look at them with: smoothcert report {shown}")
 
 

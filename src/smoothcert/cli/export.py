@@ -55,6 +55,11 @@ def _warn_of_labels(records: Sequence[Record]) -> None:
     from smoothcert.certificates import Soundness
     from smoothcert.report.fairness import MEANING
 
+    threats = {record.threat for record in records if record.threat is not None}
+    if threats:
+        errors.print(
+            f"note: the radii are sizes of the threat {', '.join(sorted(threats))}, which this format does not say"
+        )
     labels = Counter(record.soundness for record in records if record.label is not None)
     for label in sorted(labels.keys() - {Soundness.GLOBAL}):
         errors.print(

@@ -17,20 +17,26 @@ EXAMPLE = "smoothcert import cohen.tsv --format cohen --sigma 0.5 --alpha 0.001 
 def command(
     file: Annotated[Path, typer.Argument(help="A tab-separated log: idx label predict radius correct time …")],
     out: Annotated[Path, typer.Option(help="A new run directory for the result.")],
-    sigma: Annotated[
+    alpha: Annotated[
         float,
-        typer.Option(
-            help="Standard deviation of the noise. Columns of the log go first: sigma, or min_sigma, which is the law's scale "
-            "(for uniform noise its half-width)."
-        ),
+        typer.Option(help="Probability of error per certificate that its author used; 0 where all views were asked."),
     ],
-    alpha: Annotated[float, typer.Option(help="Probability of error per certificate that its author used.")],
-    n: Annotated[int, typer.Option("--n", "-n", help="Votes per certificate that its author used.")],
+    n: Annotated[int, typer.Option("--n", "-n", help="Votes, or views, per certificate that its author used.")],
+    sigma: Annotated[
+        float | None,
+        typer.Option(
+            help="Standard deviation of the noise; none for views. Columns of the log go first: sigma, or min_sigma, which is "
+            "the law's scale (for uniform noise its half-width)."
+        ),
+    ] = None,
     format: Annotated[
         str, typer.Option(help="cohen (Cohen et al. 2019 and most others) or ancer (with the column radius_proxy).")
     ] = "cohen",
-    noise: Annotated[str, typer.Option(help="The law of the noise, as for certify.")] = "gaussian",
+    noise: Annotated[str, typer.Option(help="The law of the noise, or views, as for certify.")] = "gaussian",
     norm: Annotated[float, typer.Option(help="The norm of the radii.")] = 2.0,
+    threat: Annotated[
+        str | None, typer.Option(help="With views: the radii are sizes of this threat, such as patch.")
+    ] = None,
     method: Annotated[
         str,
         typer.Option(help="Whose it is: logs of one method have a common envelope over sigmas. [default: the format]"),
@@ -42,5 +48,5 @@ def command(
     """
     from smoothcert.store.imports import Log, import_log
 
-    number = import_log(file, out, format, Log(sigma, alpha, n, noise, norm, method), command=command_line())
+    number = import_log(file, out, format, Log(sigma, alpha, n, noise, norm, method, threat), command=command_line())
     errors.print(f"{number} records in {out}; compare with: smoothcert report {out} RUN")

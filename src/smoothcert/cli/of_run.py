@@ -12,6 +12,7 @@ from smoothcert.cli.build import dataset_of, smoother_of
 from smoothcert.cli.flags import Given
 from smoothcert.config import Settings
 from smoothcert.errors import ModelError, RunError
+from smoothcert.plan import Voting
 from smoothcert.sections import Source, from_toml
 
 if TYPE_CHECKING:
@@ -131,4 +132,8 @@ def _told_by(configuration: Mapping[str, Any], run: Place) -> Source:
     # Of a guest or of what stands for files the configuration holds a hash too.
     plain = {path: value.partition(" sha256:")[0] if isinstance(value, str) else value for path, value in told.items()}
     grid = re.search(r"grid 1/(\d+)", str(configuration.get("domain")))
+    if configuration.get("task") == "regression":
+        plain |= {"task.kind": "regression", "votes.estimator": Voting.estimator}
+        if configuration.get("bounds"):
+            plain["task.bounds"] = "{}..{}".format(*configuration["bounds"])
     return plain | {"noise.grid": f"1/{grid[1]}" if grid else "none"}

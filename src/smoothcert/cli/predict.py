@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
+import math
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +21,7 @@ from smoothcert.plan import IN_RUN
 if TYPE_CHECKING:
     from smoothcert.data.base import Dataset
     from smoothcert.memory.memory import Memory
+    from smoothcert.regressor import SmoothedRegressor
     from smoothcert.smoother import Smoother
 
 NAME = "predict"
@@ -27,7 +29,9 @@ EXAMPLE = "smoothcert predict --model cnn.safetensors --data digits --sigma 0.5 
 
 
 @takes(
-    Settings, *("model", "data", "noise", "votes", "engine"), without=("votes.trials", "votes.estimator", "votes.radii")
+    Settings,
+    *("model", "data", "noise", "votes", "task", "engine"),
+    without=("votes.trials", "votes.estimator", "votes.radii"),
 )
 def command(
     given: Given,
@@ -42,7 +46,8 @@ def command(
 
     Each answer differs from the true majority with probability at most alpha. With --memory, a memory's file or a run
     directory that holds one, an input in a stored region gets the promised answer without a call of the model; any other
-    answer is stored, so that it stays the same. RUN alone says all: smoothcert predict runs/a.
+    answer is stored, so that it stays the same. RUN alone says all: smoothcert predict runs/a. With --task regression the
+    answer is the median, in an interval that holds the true one but with probability alpha.
     """
     settings = given.over(Settings)
     if run is None and settings.model.source is None:
@@ -54,6 +59,8 @@ def command(
             raise SettingError("--memory needs a value here: a memory's file, or the run directory that holds it")
         place = run
     check_told(settings)
+    from smoothcert.regressor import SmoothedRegressor
+
     dataset = dataset_of(settings.data)
     chosen = indices_of(settings.data, dataset)
     with ExitStack() as stack:
@@ -61,15 +68,40 @@ def command(
         smoother = smoother_of(settings, dataset, kept)
         if run is not None:
             _check_predictor(run, smoother)
-        rows = _answers(smoother, dataset, chosen, votes)
+        if isinstance(smoother, SmoothedRegressor):
+            rows = _numbers(smoother, dataset, chosen, votes)
+        else:
+            rows = _answers(smoother, dataset, chosen, votes)
     if json:
         print(jsonlib.dumps(rows))
         return
-    output.print("\t".join(["index", "truth", "answer", *(["from"] if kept is not None else [])]))
+    output.print("\t".join(["index", "truth", "answer", *list(rows[0])[3:]]))
     for row in rows:
         truth = "?" if row["truth"] is None else row["truth"]
         answer = "abstain" if row["answer"] is None else row["answer"]
-        output.print("\t".join(map(str, [row["index"], truth, answer, *list(row.values())[3:]])), highlight=False)
+        cells = [row["index"], truth, answer, *list(row.values())[3:]]
+        output.print("\t".join(map(str, cells)), highlight=False, soft_wrap=True)
+
+
+def _numbers(
+    smoother: SmoothedRegressor, dataset: Dataset, chosen: list[int], votes: int | None
+) -> list[dict[str, Any]]:
+    """A row per input: the median of the votes, and the interval that the smoothed number lies in."""
+    import torch
+
+    rows = []
+    with progress_bar("predict", len(chosen)) as tell:
+        for index in chosen:
+            [found] = smoother.predict(torch.from_numpy(dataset.inputs([index])), index, votes=votes)
+            [interval] = found.intervals
+            known = {"index": index, "truth": dataset.targets([index])[0], "answer": found.value}
+            # JSON has no infinity.
+            rows.append(
+                known
+                | {n: v if math.isfinite(v) else None for n, v in (("low", interval.low), ("high", interval.high))}
+            )
+            tell(len(rows))
+    return rows
 
 
 def _run_at(memory: str | None) -> str | None:

@@ -31,8 +31,9 @@ def command(
 
     Several runs are also compared: the envelope over sigmas, whose regions contain whose, and who is best.
 
-    The page is one file that needs no network. Runs on different data are refused.
+    The page is one file that needs no network. Runs on different data are refused. Of numbers it shows the intervals.
     """
+    from smoothcert.report import numbers as of_numbers
     from smoothcert.report.fairness import unfair
     from smoothcert.report.runs import read_runs
     from smoothcert.report.sheets import to_rich
@@ -42,12 +43,13 @@ def command(
 
     found = read_runs(runs)
     lines = [line for run in found for line in run.lines]
+    intervals = of_numbers.certifies_numbers(found)
     chosen = common_radii(lines) if radii is None else numbers(radii, "--radii")
     page = write_report(found, chosen, out or (directory_of(runs[0]) or Path()) / "report")
     if json:
-        print_json([summary(line, chosen) for line in lines])
+        print_json([of_numbers.summary(line) if intervals else summary(line, chosen) for line in lines])
     else:
-        for sheet in tables(lines, chosen):
+        for sheet in map(of_numbers.sheet, lines) if intervals else tables(lines, chosen):
             output.print(to_rich(sheet, output.width))
     for warning in unfair(found):
         errors.print(f"note: {warning.words}")

@@ -1,8 +1,9 @@
 """Data sets by name or by path, without torch.
 
 ``digits`` comes with the package; ``mnist``, ``fashion_mnist`` and ``cifar10`` are read from torchvision's folders, or
-downloaded; a path to an ``.npz``, ``.csv`` or ``.parquet`` file, to a folder of class folders or of images, or to one image is a data set too. To add one,
-write a Source and its line in ``DATASETS``.
+downloaded; a path to an ``.npz``, ``.npy``, ``.csv``, ``.parquet`` or
+``.zarr`` file, to a folder of class folders or of images, or to one image is a data set too, here or behind
+a URL (``s3://…``). To add one, write a Source and its line in ``DATASETS``.
 
 >>> test = load("digits")
 >>> test.inputs([0, 1]).shape, test.truths([0, 1])
@@ -12,7 +13,7 @@ write a Source and its line in ``DATASETS``.
 >>> load("cifar")
 Traceback (most recent call last):
 smoothcert.errors.UnknownName: unknown data set 'cifar'; did you mean 'cifar10'? known: digits, mnist, fashion_mnist, \
-cifar10, folder, npz, csv, parquet, hub
+cifar10, folder, npz, npy, csv, parquet, zarr, hub
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from smoothcert.data.arrays import load_npz
-from smoothcert.data.base import PIXEL_GRID, ArrayDataset, Dataset, FloatArray, Progress
+from smoothcert.data.base import PIXEL_GRID, Dataset, FloatArray, Progress
 from smoothcert.data.folder import SUFFIXES, ImageFolder
 from smoothcert.data.guests import as_dataset
+from smoothcert.data.rows import ArrayDataset, RowDataset, Rows, Survey
 from smoothcert.data.selection import choose_indices, parse_indices
 from smoothcert.data.sources import (
     SPLITS,
@@ -38,11 +40,14 @@ from smoothcert.data.sources import (
     Folder,
     Hub,
     Mnist,
+    Npy,
     Parquet,
     Source,
+    Zarr,
     data_root,
 )
 from smoothcert.errors import SettingError, look_up
+from smoothcert.files import is_url
 from smoothcert.registry import Registry, parameters
 
 __all__ = [
@@ -55,7 +60,10 @@ __all__ = [
     "FloatArray",
     "ImageFolder",
     "Progress",
+    "RowDataset",
+    "Rows",
     "Source",
+    "Survey",
     "as_dataset",
     "choose_indices",
     "data_root",
@@ -72,11 +80,19 @@ DATASETS: dict[str, type[Source]] = {
     "cifar10": Cifar10,
     "folder": Folder,
     "npz": Arrays,
+    "npy": Npy,
     "csv": Csv,
     "parquet": Parquet,
+    "zarr": Zarr,
     "hub": Hub,
 }
-FILES: dict[str, Callable[[str], Source]] = {".npz": Arrays, ".csv": Csv, ".parquet": Parquet}
+FILES: dict[str, Callable[[str], Source]] = {
+    ".npz": Arrays,
+    ".npy": Npy,
+    ".csv": Csv,
+    ".parquet": Parquet,
+    ".zarr": Zarr,
+}
 """Files that are a data set by their ending."""
 REGISTRY: Registry[Source] = Registry("data set", "smoothcert.data", DATASETS, Source)  # type: ignore[type-abstract]
 
@@ -121,5 +137,5 @@ def source_named(name: str) -> Source:
         return FILES[path.suffix.lower()](name)
     picture = path.suffix.lower() in SUFFIXES and path.is_file()
     # A name with a separator can only be a path: if nothing is there, say so rather than list the names.
-    is_path = picture or path.is_dir() or (len(path.parts) > 1 and ":" not in name)
+    is_path = picture or is_url(name) or path.is_dir() or (len(path.parts) > 1 and ":" not in name)
     return Folder(name) if is_path else REGISTRY.make(name)

@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from smoothcert.data.base import ArrayDataset, Progress
+from smoothcert.data.base import Progress
 from smoothcert.data.download import Resource, missing, retrieve
+from smoothcert.data.rows import ArrayDataset
 from smoothcert.errors import DataError, look_up
 
 FOLDER = "cifar-10-batches-py"

@@ -11,7 +11,7 @@ from importlib import resources
 
 import numpy as np
 
-from smoothcert.data.base import ArrayDataset
+from smoothcert.data.rows import ArrayDataset
 from smoothcert.errors import look_up
 
 CLASSES = 10

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from smoothcert.data.base import PIXEL_GRID, Dataset, FloatArray, check_indices, pixels_to_inputs
+from smoothcert.data.base import PIXEL_GRID, Dataset, FloatArray, check_indices, pixels_to_inputs, reading
 from smoothcert.data.classes import classes_of
 from smoothcert.errors import DataError, MissingExtra, SettingError
 
@@ -19,6 +20,8 @@ UNCOMPRESSED = frozenset({".bmp", ".ppm", ".pgm", ".tif", ".tiff"})
 SUFFIXES = COMPRESSED | UNCOMPRESSED
 HASHED_END = 1 << 16
 """Bytes at each end of a long compressed file that its fingerprint reads."""
+READERS = 16
+"""Files that are read at a time for a fingerprint."""
 
 
 class ImageFolder(Dataset):
@@ -85,8 +88,9 @@ class ImageFolder(Dataset):
         """
         cut = "" if self._crop == self._size else f" crop {self._crop}"
         digest = hashlib.sha256(f"smoothcert folder, version 1\n{self._size}{cut} {self._mode}\n".encode())
-        for path, label in self._files:
-            length, content = _digest_of(path)
+        with ThreadPoolExecutor(READERS) as readers:  # each waits for its disk or its server
+            digests = readers.map(_digest_of, [path for path, _ in self._files])
+        for (path, label), (length, content) in zip(self._files, digests, strict=True):
             digest.update(f"{label}\0{path.relative_to(self._root).as_posix()}\0{length}\0{content}\n".encode())
         return digest.hexdigest()
 
@@ -152,7 +156,7 @@ def _decoded(path: Path) -> Any:
             f"pip install smoothcert[images]"
         ) from error
     try:
-        with Image.open(path) as image:
+        with path.open("rb") as file, Image.open(file) as image:
             image.load()
             return image.copy()
     except Exception as error:  # a damaged file fails a decoder in any way it likes
@@ -174,15 +178,12 @@ def _resized_and_cropped(image: Any, size: int, crop: int) -> Any:
 
 def _digest_of(path: Path) -> tuple[int, str]:
     """The length of a file and the SHA-256 of its content, or of its two ends; see ImageFolder.fingerprint."""
-    try:
-        with open(path, "rb") as file:
-            length = file.seek(0, 2)
-            file.seek(0)
-            if length <= 2 * HASHED_END or path.suffix.lower() in UNCOMPRESSED:
-                return length, hashlib.file_digest(file, "sha256").hexdigest()
-            digest = hashlib.sha256(file.read(HASHED_END))
-            file.seek(length - HASHED_END)
-            digest.update(file.read(HASHED_END))
-            return length, digest.hexdigest()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error}; the folder must not change while it is used") from error
+    with reading(path, "a file", "the folder must not change while it is used"), path.open("rb") as file:
+        length = file.seek(0, 2)
+        file.seek(0)
+        if length <= 2 * HASHED_END or path.suffix.lower() in UNCOMPRESSED:
+            return length, hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.sha256(file.read(HASHED_END))
+        file.seek(length - HASHED_END)
+        digest.update(file.read(HASHED_END))
+        return length, digest.hexdigest()

@@ -1,20 +1,21 @@
 """Data that a user holds in other hands, as a Dataset: arrays, torch data sets and loaders, Hugging Face, data frames.
 
-All of it is read once, into memory, so that what is certified is what its fingerprint and its grid were made from.
+What has a length and gives item i is read by item and never held: once for its fingerprint, its grid and its labels, and then
+when an input is certified, which must be the same again. What can only be gone through is read into memory.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from smoothcert.data.base import ArrayDataset, Dataset
+from smoothcert.data.base import Dataset
+from smoothcert.data.rows import Rows, Survey, surveyed
 from smoothcert.data.tables import LABELS, labelled, of_columns
 from smoothcert.errors import DataError
 
@@ -60,22 +61,44 @@ def as_dataset(
     if isinstance(data, tuple) and len(data) == 2 and labels is None:
         data, labels = data
     if _is_array(data):
-        return labelled(name, _array(data), None if labels is None else _array(labels))
+        return labelled(name, surveyed(name, _array(data)), None if labels is None else _array(labels))
     source, collate = _source(data)
+    rows = ItemRows(name, _indexed(source), lambda item: _parts(collate(item), input, label))
+    survey = Survey(name, rows)
+    found = labelled(name, survey, rows.truths())
+    found.inputs(range(min(LOOKED_AT_TWICE, len(found))))
+    return found
 
-    def pairs(number: int | None = None) -> list[Pair]:
-        return [_parts(collate(item), input, label) for item in islice(_items(source), number)]
 
-    found = pairs()
-    if not found:
-        raise DataError("the data set is empty; give one with inputs")
-    for first, again in zip(found, pairs(LOOKED_AT_TWICE), strict=False):
-        if not np.array_equal(first[0], again[0]):
-            raise DataError(
-                "an input is another one when it is asked for again: its transform is random (a crop, a flip, noise); give the data "
-                "set without augmentation"
-            )
-    return _stacked(name, found)
+class ItemRows(Rows):
+    """The inputs of items, each asked for when it is read; their labels are held."""
+
+    def __init__(self, name: str, items: Indexed, parts: Callable[[Any], Pair]) -> None:
+        if not len(items):
+            raise DataError("the data set is empty; give one with inputs")
+        self._name, self._items, self._parts = name, items, parts
+        self._labels: list[Any] = [None] * len(items)
+        first, _ = parts(items[0])
+        self.shape, self.dtype = (len(items), *first.shape), first.dtype
+
+    def read(self, indices: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        values = np.empty((len(indices), *self.shape[1:]), dtype=self.dtype)
+        for row, index in enumerate(indices.tolist()):
+            value, self._labels[index] = self._parts(self._items[index])
+            if value.shape != self.shape[1:] or value.dtype != self.dtype:
+                raise DataError(
+                    f"input {index} of {self._name!r} is {value.dtype} of shape {value.shape}, and the first {self.dtype} of shape "
+                    f"{self.shape[1:]}; all must be alike: resize, crop, pad or convert them"
+                )
+            values[row] = value
+        return values
+
+    def truths(self) -> npt.NDArray[Any] | None:
+        """The labels, once all items were read; None if there are none."""
+        missing = sum(label is None for label in self._labels)
+        if 0 < missing < len(self._labels):
+            raise DataError(f"{missing} of {len(self._labels)} inputs have no label; give all of them one, or none")
+        return None if missing else np.asarray(self._labels)
 
 
 def is_batch(data: Any) -> bool:
@@ -108,14 +131,13 @@ def _source(data: Any) -> tuple[Any, Callable[[Any], Any]]:
     )
 
 
-def _items(data: Any) -> Iterator[Any]:
-    """Every item, by index."""
+def _indexed(data: Any) -> Indexed:
+    """The items by index; those that can only be gone through, in memory."""
     if isinstance(data, Indexed) and not _is_a(data, "torch.utils.data", "IterableDataset"):
-        yield from (data[index] for index in range(len(data)))
-    elif isinstance(data, Iterable) and not isinstance(data, Iterator | Mapping):
-        yield from data
-    else:
-        raise DataError(f"a {type(data).__name__} is no data set; allowed are {ALLOWED}")
+        return data
+    if isinstance(data, Iterable) and not isinstance(data, Iterator | Mapping):
+        return list(data)
+    raise DataError(f"a {type(data).__name__} is no data set; allowed are {ALLOWED}")
 
 
 def _first_of(batch: Any) -> Any:
@@ -141,21 +163,6 @@ def _parts(item: Any, input: str | None, label: str | None) -> Pair:
     return _array(item), None
 
 
-def _stacked(name: str, pairs: Sequence[Pair]) -> ArrayDataset:
-    shapes = sorted({pair[0].shape for pair in pairs})
-    if len(shapes) != 1:
-        raise DataError(
-            f"the inputs have {len(shapes)} shapes ({shapes[:3]}); all must have one: resize, crop or pad them"
-        )
-    labels = [pair[1] for pair in pairs]
-    known = [each for each in labels if each is not None]
-    if known and len(known) < len(labels):
-        raise DataError(
-            f"{len(labels) - len(known)} of {len(labels)} inputs have no label; give all of them one, or none"
-        )
-    return labelled(name, np.stack([pair[0] for pair in pairs]), np.asarray(labels) if known else None)
-
-
 def _is_a(value: Any, module: str, kind: str) -> bool:
     """Is it of this class of a library? What was never imported has no members."""
     found = getattr(sys.modules.get(module), kind, None)
@@ -174,8 +181,12 @@ def _plain(label: Any) -> Any:
 def _array(value: Any) -> npt.NDArray[Any]:
     """Numbers as an array; a picture as its pixels, (channels, height, width)."""
     if _is_a(value, "torch", "Tensor"):
-        value = value.detach().cpu().numpy()
+        value = value.detach().cpu()
+        short = (
+            value.is_floating_point() and value.element_size() < 4
+        )  # numpy knows but one of these, and float32 holds all
+        value = (value.float() if short else value).numpy()
     if _is_a(value, "PIL.Image", "Image"):
         pixels = np.asarray(value if value.mode in ("L", "RGB") else value.convert("RGB"))
         return pixels.reshape(value.height, value.width, -1).transpose(2, 0, 1)
-    return np.asarray(value)
+    return value if isinstance(value, np.memmap) else np.asarray(value)

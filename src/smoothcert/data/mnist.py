@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from smoothcert.data.base import ArrayDataset, Progress
+from smoothcert.data.base import Progress
 from smoothcert.data.download import Resource, missing, retrieve
 from smoothcert.data.idx import find_idx, read_idx
+from smoothcert.data.rows import ArrayDataset
 from smoothcert.errors import DataError, look_up
 
 CLASSES = 10

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 
-from smoothcert.data.arrays import load_npz
+from smoothcert.data.arrays import load_npy, load_npz
 from smoothcert.data.base import Dataset, Progress
 from smoothcert.data.cifar10 import load_cifar10
 from smoothcert.data.digits import load_digits
@@ -15,8 +15,10 @@ from smoothcert.data.folder import ImageFolder
 from smoothcert.data.guests import as_dataset
 from smoothcert.data.mnist import load_fashion_mnist, load_mnist
 from smoothcert.data.tables import load_csv, load_parquet
+from smoothcert.data.zarrs import load_zarr
 from smoothcert.errors import DataError
 from smoothcert.extras import import_extra
+from smoothcert.files import path_of
 from smoothcert.registry import Plugin, setting
 
 TRAIN, TEST = SPLITS = ("train", "test")
@@ -96,7 +98,7 @@ class Folder(Source):
 
     name = "folder"
 
-    path: str = setting(help="A folder of class folders or of images, or an image.")
+    path: str = setting(help="A folder of class folders or of images, or an image; here or behind a URL.")
     size: int | None = setting(None, "Resize the shorter side to this, and crop.")
     crop: int | None = setting(None, "After size, cut out the centre of so many pixels: size=256,crop=224. Else size.")
     classes: str | None = setting(
@@ -108,14 +110,14 @@ class Folder(Source):
     gray: bool = setting(False, "Grey pictures, (1, height, width), instead of colour.")
 
     def load(self, progress: Progress | None = None) -> Dataset:
-        return ImageFolder(Path(self.path).expanduser(), self.size, self.gray, crop=self.crop, classes=self.classes)
+        return ImageFolder(path_of(self.path), self.size, self.gray, crop=self.crop, classes=self.classes)
 
 
 @dataclass(frozen=True)
 class File(Source):
     """A data set in one file."""
 
-    path: str = setting(help="The file.")
+    path: str = setting(help="The file, here or behind a URL such as s3://bucket/file.")
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,31 @@ class Arrays(File):
     name = "npz"
 
     def load(self, progress: Progress | None = None) -> Dataset:
-        return load_npz(Path(self.path).expanduser())
+        return load_npz(path_of(self.path), progress)
+
+
+@dataclass(frozen=True)
+class Npy(File):
+    """An .npy file of inputs, read by row; its bare path will do."""
+
+    name = "npy"
+
+    labels: str | None = setting(None, "The .npy file of labels; else there are none.")
+
+    def load(self, progress: Progress | None = None) -> Dataset:
+        return load_npy(path_of(self.path), None if self.labels is None else path_of(self.labels), progress)
+
+
+@dataclass(frozen=True)
+class Zarr(Source):
+    """A Zarr array, or a group with x and, if there are labels, y, read by chunks; its bare path will do."""
+
+    name = "zarr"
+
+    path: str = setting(help="The array or group, here or behind a URL such as s3://bucket/data.zarr.")
+
+    def load(self, progress: Progress | None = None) -> Dataset:
+        return load_zarr(self.path, progress)
 
 
 @dataclass(frozen=True)
@@ -142,7 +168,7 @@ class Csv(Table):
     name = "csv"
 
     def load(self, progress: Progress | None = None) -> Dataset:
-        return load_csv(Path(self.path).expanduser(), self.label)
+        return load_csv(path_of(self.path), self.label)
 
 
 @dataclass(frozen=True)
@@ -152,7 +178,7 @@ class Parquet(Table):
     name = "parquet"
 
     def load(self, progress: Progress | None = None) -> Dataset:
-        return load_parquet(Path(self.path).expanduser(), self.label)
+        return load_parquet(path_of(self.path), self.label, progress)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from smoothcert.asks import Ask, Scene, Tuning
-from smoothcert.maths import IntArray
+from smoothcert.maths import FloatArray, IntArray
 from smoothcert.noise import Noise
 from smoothcert.seeds import Stage
 from smoothcert.votes import Votes
@@ -72,12 +72,16 @@ class Count:
         self.seconds += seconds
         self.back |= {first + at: tally for at, tally in enumerate(tallies) if first + at >= self.counted}
         while not self.done and self.counted in self.back:
-            self.total = self.total + self.back.pop(self.counted)
+            self.total = self._with(self.back.pop(self.counted))
             self.counted += 1
             if min(self.counted * self.block, self.last) == self.due:
                 self.seen.append(np.asarray(self.total))
                 self.done = self.due == self.last or self.stops(self.votes())
                 self.due = int(self.looks[min(len(self.seen), len(self.looks) - 1)])
+
+    def _with(self, tally: IntArray) -> IntArray:
+        """The total with the next block."""
+        return self.total + tally
 
     def lose(self, ask: Ask) -> None:
         """These blocks will not come back from who took them: they are given out again."""
@@ -92,6 +96,19 @@ class Count:
         """The table of the looks so far."""
         table = np.stack(self.seen)
         return Votes(table[None, :, :-1], table[None, :, -1])
+
+
+@dataclass(eq=False)
+class Gathered(Count):
+    """The numbers that were answered about one input, in order: as many floats as there are votes."""
+
+    def _with(self, tally: IntArray) -> IntArray:
+        return np.append(self.total if self.counted else [], tally)
+
+    @property
+    def numbers(self) -> FloatArray:
+        """All that were asked for; what is no number stays so."""
+        return np.asarray(self.seen[-1], dtype=float)
 
 
 @dataclass(eq=False)

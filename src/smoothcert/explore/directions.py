@@ -13,6 +13,8 @@ from torch import Tensor
 from smoothcert.errors import InputError, ModelError
 from smoothcert.explore.specimen import Specimen
 from smoothcert.maths import FloatArray
+from smoothcert.sight import Sight
+from smoothcert.threats import Threat
 
 DRAWS = 32  # noisy copies whose mean probability the curvature is of
 TOLERANCE = 1e-3  # of an eigenvector, relative to the largest eigenvalue
@@ -75,20 +77,24 @@ def _slopes(specimen: Specimen) -> list[tuple[float, int, FloatArray]]:
         flat = -slope.double().cpu().numpy().ravel()
         length = float(np.linalg.norm(flat))
         if length > 1e-12:
-            found.append((float(margin) / length, rival, flat / length))
+            found.append((float(margin.detach()) / length, rival, flat / length))
     return sorted(found, key=lambda one: one[:2])
 
 
 def _smoothed(specimen: Specimen) -> tuple[Tensor, Tensor]:
     """The mean probabilities over fixed draws, and the point that they depend on."""
-    smoother, device = specimen.smoother, specimen.smoother.device
+    smoother, device, noise = specimen.smoother, specimen.smoother.device, specimen.noise
     generator = torch.Generator(device=device).manual_seed(0)
     x = specimen.x.to(device)
-    with torch.no_grad():
-        seen = smoother.seen(x[None])
-        moves = specimen.noise.noisy(seen.expand(DRAWS, *specimen.seen), generator) - seen
     point = x.clone().requires_grad_()
-    return smoother.model(smoother.seen(point[None]) + moves).float().softmax(dim=1).mean(dim=0), point
+    if isinstance(noise, Sight):  # a view is no sum of the point and a move
+        copies = noise.noisy(point.expand(DRAWS, *specimen.shape), generator)
+    else:
+        with torch.no_grad():
+            seen = smoother.seen(x[None])
+            moves = noise.noisy(seen.expand(DRAWS, *specimen.behind), generator) - seen
+        copies = smoother.seen(point[None]) + moves
+    return smoother.model(copies).float().softmax(dim=1).mean(dim=0), point
 
 
 def random(specimen: Specimen, seed: int) -> Axes:
@@ -147,6 +153,10 @@ AXES: dict[str, Callable[[Specimen, int], Axes]] = {
 
 def axes_of(name: str, specimen: Specimen, seed: int) -> Axes:
     """The axes of this name; refuses an input that has no plane."""
+    if isinstance(specimen.smoother.aim.against, Threat):
+        raise InputError(
+            f"this run is certified against replaced places ({specimen.record.threat}), which no plane shows; ask for a point"
+        )
     if specimen.center.size < 4:
         raise InputError(f"a slice needs an input of 4 coordinates or more; this one has {specimen.center.size}")
     return AXES[name](specimen, seed)

@@ -24,12 +24,13 @@ from smoothcert.explore.specimen import Specimen
 from smoothcert.maths import FloatArray
 from smoothcert.memory.memory import Memory
 from smoothcert.memory.of_run import check_memory, memory_of
+from smoothcert.records.record import check_classes
 from smoothcert.report.marks import rank, speaks_of
 from smoothcert.report.runs import read_runs
 from smoothcert.run import check_same, describe
-from smoothcert.sight import Sight
 from smoothcert.smoother import Smoother
 from smoothcert.store import Place, check_filled, open_run
+from smoothcert.threats import Threat
 
 KEPT = 100  # slices, specimens, pairs of axes and stopped tickets
 PATIENCE = 10.0  # seconds after which who does not ask any more has gone
@@ -68,16 +69,16 @@ class Explorer:
     def __init__(self, smoother: Smoother, dataset: Dataset, run: Place, memory: Place | None = None) -> None:
         [self.run] = read_runs([run])
         check_filled(run, self.run.lines)
+        check_classes(run, self.run.records)
         if any(line.soundness is Soundness.IMPORTED for line in self.run.lines):
             raise RunError(f"{run} was imported from a log, which holds neither votes nor noise to look into")
-        if isinstance(smoother.noise, Sight):
-            raise RunError(f"{run} was certified with views, which have no noise to look into; see smoothcert report")
         check_same(self.run.facts.get("configuration", {}), describe(smoother, dataset), run)
         self.smoother, self.dataset = smoother, dataset
         self.records = {record.index: record for line in self.run.lines for record in line.records}
         self._thread = ThreadPoolExecutor(1, "explorer")
         self._specimens: OrderedDict[int, Specimen] = OrderedDict()
         self._axes: OrderedDict[tuple[int, str, int], Axes] = OrderedDict()
+        self._worsts: OrderedDict[tuple[int, int], FloatArray] = OrderedDict()
         self._jobs: OrderedDict[Asked, Job] = OrderedDict()
         self._stopped: OrderedDict[str, None] = OrderedDict()
         self._lock = threading.Lock()  # of jobs and tickets, which are asked about while the thread works
@@ -172,12 +173,23 @@ class Explorer:
         return _kept(self._axes, key, lambda: axes_of(name, specimen, seed))
 
     def _offset(self, specimen: Specimen, move: Mapping[str, Any]) -> FloatArray:
-        """A move in the plane of a slice, or a drawing over the picture; either is multiplied by ``far``."""
+        """A move in the plane of a slice, a drawing over the picture, places with one value, or the worst of a threat."""
         if "drawing" in move:
             return views.drawn_offset(specimen, move["drawing"], move.get("channel"), float(move["far"]))
+        if "places" in move:
+            return views.replaced_offset(specimen, move["places"], float(move["value"]))
+        if "worst" in move:
+            return self._worst(specimen, int(move["worst"]))
         asked = Asked(specimen.index, str(move["axes"]), int(move["seed"]))
         axes = self._axes_of(specimen, asked.axes, asked.seed)
         return np.asarray([float(move["a"]), float(move["b"])]) @ axes.vectors
+
+    def _worst(self, specimen: Specimen, size: int) -> FloatArray:
+        if not isinstance(self.smoother.aim.against, Threat) or size < 0:
+            raise InputError(
+                f"worst={size}: a size from 0 up, in a run that is certified against a threat, such as a patch"
+            )
+        return _kept(self._worsts, (specimen.index, size), lambda: specimen.worst_of_size(size))
 
     def _begun(self, asked: Asked) -> Job:
         job = self._jobs.get(asked)

@@ -16,7 +16,8 @@ from smoothcert.explore.specimen import Specimen
 from smoothcert.linear import LinearRegion
 from smoothcert.maths import FloatArray
 from smoothcert.maths.geometry import geometric_mean, p_norm
-from smoothcert.seeds import Stage, draws_for
+from smoothcert.regions import Region
+from smoothcert.seeds import Stage
 
 SIZE = (
     33  # cells along each axis; 2^k + 1, so that the input is the center of one, and the plane is filled coarse to fine
@@ -67,7 +68,7 @@ def regions(specimen: Specimen, axes: Axes) -> dict[str, FloatArray]:
     """The outlines of the region, the largest plain ball inside it (none for an abstention), and of the pixels' range."""
     region, inside = specimen.region, within(specimen, axes)
     box = {} if inside is None else {"box": inside}
-    if region is None or region.radius <= 0:
+    if not isinstance(region, Region | LinearRegion) or region.radius <= 0:
         return box
     # Behind a front it has no end where that is blind, and is cut off far outside; otherwise no direction is as flat.
     least = region.radius / (ENDLESS * region.inner_radius) if isinstance(region, LinearRegion) else 0.0
@@ -118,43 +119,33 @@ def landscape(specimen: Specimen, axes: Axes, extent: float, votes: int) -> Iter
     All cells meet the same draws. Every cell is asked at the point that the classifier would get there.
     """
     steps = np.linspace(-extent, extent, SIZE)
-    drawn = _drawn(specimen, votes)
+    drawn = specimen.drawn(votes, Stage.PREDICT) if votes else None
     cells = order()
     for first in range(0, len(cells), TOGETHER):
         some = cells[first : first + TOGETHER]
         places = [specimen.point(steps[c] * axes.vectors[0] + steps[r] * axes.vectors[1]) for r, c in some]
-        label, share = _leaders(specimen, _batch(specimen, places, drawn), len(some), votes)
+        label, share = _leaders(specimen, places, drawn)
         spots = [r * SIZE + c for r, c in some]
         yield list(zip(spots, label, share, strict=True))
 
 
-def _drawn(specimen: Specimen, votes: int) -> Tensor | None:
-    """The draws that all points of a plane meet; none for the base classifier."""
-    if not votes:
-        return None
-    smoother, dtype = specimen.smoother, specimen.noise.sampling_dtype
-    draws = draws_for(smoother.seed, specimen.index, Stage.PREDICT, 0, dtype=dtype, device=smoother.device)
-    return specimen.noise.draw(votes, specimen.seen, draws)
-
-
-def _batch(specimen: Specimen, places: Sequence[FloatArray], drawn: Tensor | None) -> Tensor:
-    """What the classifier is asked for these points: themselves, or all their noisy copies."""
-    points = torch.from_numpy(np.stack(places).astype(np.float32)).reshape(-1, *specimen.shape)
-    inputs = list(specimen.smoother.seen(points.to(specimen.smoother.device)))
-    if drawn is None:
-        return torch.stack(inputs)
-    return torch.cat([specimen.noise.placer(one)(drawn, torch.empty_like(drawn)) for one in inputs])
-
-
-def _leaders(specimen: Specimen, batch: Tensor, cells: int, votes: int) -> tuple[list[int], list[float]]:
-    """The leading class of each cell and its share of the votes, or its probability without any."""
+def _leaders(specimen: Specimen, places: Sequence[FloatArray], drawn: Tensor | None) -> tuple[list[int], list[float]]:
+    """The leading class at each point and its share of the votes that the draws give; without any, its probability."""
     smoother = specimen.smoother
+    inputs = [torch.from_numpy(place.astype(np.float32)).to(smoother.device) for place in places]
+    batch = (
+        smoother.seen(torch.stack(inputs))
+        if drawn is None
+        else torch.cat([specimen.seen(one, drawn) for one in inputs])
+    )
     logits = torch.cat([smoother.pollster.classify(part) for part in torch.split(batch, smoother.plan.block)]).float()
     broken = logits.isnan().any(dim=1, keepdim=True)
     chances = logits.masked_fill(broken, 0.0).softmax(dim=1)
-    if votes:
-        chances = torch.nn.functional.one_hot(chances.argmax(dim=1), chances.shape[1]).float()
-    means = chances.masked_fill(broken, 0.0).reshape(cells, max(votes, 1), -1).mean(dim=1)
+    if drawn is not None:
+        # Who votes for nobody has the last place, which is cut off.
+        chances = torch.nn.functional.one_hot(specimen.votes_of(logits) % (logits.shape[1] + 1), logits.shape[1] + 1)
+        chances = chances[:, :-1].float()
+    means = chances.masked_fill(broken, 0.0).reshape(len(places), -1, logits.shape[1]).mean(dim=1)
     share, label = means.max(dim=1)
     return torch.where(share > 0, label, -1).tolist(), [round(value, 4) for value in share.tolist()]
 
@@ -185,7 +176,7 @@ def _to_another(specimen: Specimen, axes: Axes, unit: float, votes: int) -> tupl
     """Half a width that shows the region, and another class if there is one along the first axis."""
     steps = unit * np.geomspace(0.5, FURTHEST, 15)
     places = [specimen.point(step * axes.vectors[0]) for step in (0.0, *steps)]
-    label, _ = _leaders(specimen, _batch(specimen, places, _drawn(specimen, votes)), len(places), votes)
+    label, _ = _leaders(specimen, places, specimen.drawn(votes, Stage.PREDICT) if votes else None)
     other = next((step for step, one in zip(steps, label[1:], strict=True) if one != label[0]), None)
     if other is None:
         return (

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from smoothcert.asks import Noisy
+from smoothcert.asks import Noisy, Viewed, winners
+from smoothcert.attacks.viewed import check_views
 from smoothcert.errors import InputError
 from smoothcert.estimators.bounds import leads
 from smoothcert.execution.counts import Count
@@ -19,10 +20,16 @@ from smoothcert.maths import FloatArray
 from smoothcert.noise import Noise
 from smoothcert.polling import make_fixed
 from smoothcert.records.findings import Finding
-from smoothcert.records.record import Arrays, Record, region_of, value_of
-from smoothcert.regions import Region
+from smoothcert.records.record import Arrays, Record, certificate_of, region_of, value_of
 from smoothcert.seeds import Stage, draws_for
+from smoothcert.sight import Sight
 from smoothcert.smoother import Smoother
+from smoothcert.threats import ReplacedRegion, Threat
+
+SEARCHED, FRESH = (
+    2_000,
+    1_000,
+)  # evaluations in the search for the worst places, and sampled views that judge what it found
 
 BLIND = 100.0  # times the least: as far as a coordinate is said to go that a front does not see
 
@@ -37,7 +44,7 @@ class Answer:
 
 
 class Specimen:
-    """An input, its record, the region that was certified and the noise it was certified with.
+    """An input, its record, the region that was certified and the noise or the views it was certified with.
 
     A point is asked with the draws that ``predict`` uses for this index, never with those of the certificate.
     """
@@ -48,12 +55,13 @@ class Specimen:
         make_fixed(smoother.model)
         self.record, self.smoother, self.x, self.worst = record, smoother, x, worst
         self.shape = tuple(x.shape)
-        self.seen = tuple(smoother.seen(x[None]).shape[1:])  # what the noise is laid on
-        scale, loc = (value_of(parameter, store) for parameter in (record.scale, record.loc))
-        self.noise = smoother.noise.shaped(scale, loc, law_named(record.law))
+        self.behind = tuple(smoother.seen(x[None]).shape[1:])  # what the noise is laid on
+        self.noise = smoother.noise
+        if not isinstance(self.noise, Sight):
+            scale, loc = (value_of(parameter, store) for parameter in (record.scale, record.loc))
+            self.noise = self.noise.shaped(scale, loc, law_named(record.law))
         self.center = smoother.center_of(x)
-        found = region_of(record, self.center, store)
-        self.region = found if isinstance(found, Region | LinearRegion) else None
+        self.region = region_of(record, self.center, store)
 
     @property
     def index(self) -> int:
@@ -100,29 +108,55 @@ class Specimen:
         return self.noise.center_of(self.smoother.seen(torch.from_numpy(point.astype(np.float32))[None])[0])
 
     def copies(self, number: int) -> tuple[Tensor, list[int | None]]:
-        """The first noisy copies that voted on the class, and the base classifier's answer to each."""
+        """The first noisy copies that voted on the class, or some of all views, and the base classifier's answer to each."""
         pollster = self.smoother.pollster
-        key = 0 if self.smoother.driver.shared_noise else self.index
-        dtype, device = self.noise.sampling_dtype, self.smoother.device
-        draws = draws_for(self.smoother.seed, key, Stage.SELECT, 0, dtype=dtype, device=device)
-        copies = self.noise.copies(self.smoother.seen(self.x[None])[0].to(device), pollster.block, draws)
+        drawn = self.drawn(number if self.smoother.aim.complete else pollster.block, Stage.SELECT)
+        copies = self.seen(self.x, drawn)
         with torch.inference_mode():
-            logits = pollster.classify(copies)[:number]
-        broken = logits.isnan().any(dim=1).tolist()
-        answers = logits.nan_to_num().argmax(dim=1).tolist()
-        return copies[:number].cpu(), [None if bad else label for bad, label in zip(broken, answers, strict=True)]
+            votes = self.votes_of(pollster.classify(copies)[:number]).tolist()
+        return copies[:number].cpu(), [None if vote < 0 else vote for vote in votes]
+
+    def drawn(self, number: int, stage: Stage) -> Tensor:
+        """What so many copies of any point are made from: the first draws of a stage, or views evenly spaced among all."""
+        smoother = self.smoother
+        if isinstance(self.noise, Sight) and smoother.aim.complete:
+            return self.noise.spread(number, self.shape, smoother.device)
+        key = 0 if smoother.driver.shared_noise else self.index
+        draws = draws_for(smoother.seed, key, stage, 0, dtype=self.noise.sampling_dtype, device=smoother.device)
+        return self.noise.draw(number, self.behind, draws)
+
+    def seen(self, x: Tensor, drawn: Tensor) -> Tensor:
+        """The copies of a point that such draws make."""
+        behind = self.smoother.seen(x[None])[0].to(self.smoother.device)
+        return self.noise.placer(behind)(drawn, torch.empty_like(drawn))
+
+    def votes_of(self, logits: Tensor) -> Tensor:
+        """The class that each row votes for; -1 for nobody: no numbers, or a view that is not sure enough."""
+        found = winners(logits, self.smoother.aim.confidence)
+        return found.where(found < logits.shape[1], -1)
 
     def ask(self, point: FloatArray, votes: int, *, anew: bool = False) -> Answer:
         """The smoothed classifier's answer at a point, with this input's noise, or with the noise chosen anew there."""
         x = self.smoother.seen(torch.from_numpy(point.astype(np.float32)).reshape(1, *self.shape))[0]
         noise = self._chosen(x) if anew else self.noise
-        scene = Noisy(x.to(self.smoother.device), noise)
-        count = Count(self.index, Stage.PREDICT, scene, np.array([votes]), self.smoother.plan.block)
-        [table] = [done.votes() for done in self.smoother.driver.run([count])]
-        label = int(table.leaders()[0]) if leads(table, self.smoother.plan.alpha)[0] else None
+        smoother = self.smoother
+        scene = (Viewed if isinstance(noise, Sight) else Noisy)(x.to(smoother.device), noise)
+        every = smoother.aim.views(self.shape)  # where all views are asked there is nothing to choose
+        count = Count(self.index, Stage.PREDICT, scene, np.array([every or votes]), smoother.plan.block)
+        [table] = [done.votes() for done in smoother.driver.run([count])]
+        label = int(table.leaders()[0]) if every or leads(table, smoother.plan.alpha)[0] else None
         return Answer(label, table.counts[0, -1].tolist(), int(table.invalid[0, -1]))
+
+    def worst_of_size(self, size: int) -> FloatArray:
+        """The offset to the worst point that a search finds among those of a threat of this size."""
+        record, against = self.record, self.smoother.aim.against
+        assert isinstance(against, Threat)
+        region = ReplacedRegion(self.center, against.resized(min(size, against.most(self.shape))))
+        claim = replace(certificate_of(record, self.center, self), label=record.leader, region=region)
+        alpha = self.smoother.plan.alpha
+        return check_views(claim, self.smoother, self.x, self.index, SEARCHED, FRESH, alpha).offset
 
     def _chosen(self, x: Tensor) -> Noise:
         """The noise that the deployed classifier uses at a point, given as it sees it."""
         smoother = self.smoother
-        return smoother.tuner.choose(smoother, x[None], smoother.noise, [self.index]).row(0, self.seen, 1)
+        return smoother.tuner.choose(smoother, x[None], smoother.noise, [self.index]).row(0, self.behind, 1)

@@ -18,14 +18,17 @@ from smoothcert.maths import FloatArray
 from smoothcert.maths.geometry import p_norm, round_down
 from smoothcert.recertify import judge_again
 from smoothcert.records.record import Record
+from smoothcert.regions import Region
 from smoothcert.report.about import class_names
-from smoothcert.report.fairness import MEANING
+from smoothcert.report.fairness import BY_CHANCE, MEANING
 from smoothcert.report.marks import Marks
 from smoothcert.report.page import digits_of, line_of, run_of
 from smoothcert.report.pictures import scale_map, uri
 from smoothcert.report.runs import Run
+from smoothcert.sight import Sight
 from smoothcert.store import open_run
 from smoothcert.store.pictures import picture_of
+from smoothcert.threats import ReplacedRegion, Threat, layout
 
 COPIES = 12  # noisy copies shown
 
@@ -81,14 +84,17 @@ def input_view(specimen: Specimen) -> dict[str, Any]:
         "label": record.label,
         "leader": record.leader,
         "soundness": record.soundness.value,
-        "meaning": MEANING[record.soundness],
+        "meaning": MEANING[record.soundness].removesuffix(BY_CHANCE if record.exact else ""),
         "rule": record.rule,
         "norm": f"l{record.norm:g}",
         "law": record.law,
         "radius": round_down(record.radius, digits),
         "proxy": None if record.proxy_radius is None else round_down(record.proxy_radius, digits),
         "boxed": None if record.boxed_proxy_radius is None else round_down(record.boxed_proxy_radius, digits),
-        "gauge": None if region is None else region.radius,
+        "gauge": region.radius if isinstance(region, Region) else None,
+        "exact": record.exact,
+        "views": isinstance(specimen.noise, Sight),
+        "threat": _threat(specimen),
         "lower": record.lower,
         "lower_words": round_down(record.lower, 5),
         "upper": record.upper,
@@ -130,8 +136,9 @@ def point_view(specimen: Specimen, place: FloatArray, answer: Answer, promised: 
     region, offset = specimen.region, (place - specimen.center).ravel()
     return {
         "inside": None if region is None else region.contains(place),
-        "part": None if region is None or region.radius <= 0 else region.gauge(place) / region.radius,
-        "distance": float(p_norm(offset, specimen.record.norm)),
+        "part": region.gauge(place) / region.radius if isinstance(region, Region) and region.radius > 0 else None,
+        "replaced": _replaced(specimen, place),
+        "distance": float(p_norm(offset, specimen.record.norm or 1.0)),
         "moved": int(np.count_nonzero(offset)),
         "outside": _outside(place, specimen.center),
         "label": answer.label,
@@ -150,6 +157,40 @@ def drawn_offset(specimen: Specimen, drawing: Sequence[float], channel: int | No
     offset = np.zeros(shape)
     offset[slice(None) if channel is None else channel] = np.asarray(drawing, dtype=float).reshape(shape[1:])
     return far * offset.ravel()
+
+
+def replaced_offset(specimen: Specimen, places: Sequence[int], value: float) -> FloatArray:
+    """One value written to these places, counted row by row, in all channels."""
+    room = layout(specimen.shape)
+    where = np.zeros(int(np.prod(room)), dtype=bool)
+    where[list(places)] = True
+    return np.where(where.reshape(room), value - specimen.center, 0.0).ravel()
+
+
+def _threat(specimen: Specimen) -> dict[str, Any] | None:
+    """What the input is certified against, where that is no norm: how much of it, and the places of an input."""
+    threat, region = specimen.smoother.aim.against, specimen.region
+    if not isinstance(threat, Threat):
+        return None
+    size = region.size if isinstance(region, ReplacedRegion) else 0
+    return {
+        "name": threat.name,
+        "measure": threat.measure,
+        "size": size,
+        "words": threat.resized(size).words,
+        "most": threat.most(specimen.shape),
+        "room": list(layout(specimen.shape)),
+    }
+
+
+def _replaced(specimen: Specimen, place: FloatArray) -> dict[str, Any] | None:
+    """Which places of a point differ from the input, and the least size of the threat that can do that."""
+    threat = specimen.smoother.aim.against
+    if not isinstance(threat, Threat):
+        return None
+    places = ReplacedRegion(specimen.center, threat).replaced(place)
+    size = threat.needed(places)
+    return {"places": np.flatnonzero(places).tolist(), "size": size, "words": threat.resized(size).words}
 
 
 def _maps(scale: FloatArray) -> list[dict[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from decimal import ROUND_FLOOR, Decimal, localcontext
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -76,7 +76,16 @@ def round_down(value: float, digits: int = 3) -> str:
     >>> round_down(0.6549), round_down(0.29, 2), round_down(1.0, 2), round_down(-0.0004)
     ('0.654', '0.29', '1.00', '-0.001')
     """
-    return _floor(decimal_of(value), digits)
+    return _rounded(decimal_of(value), digits, ROUND_FLOOR)
+
+
+def round_up(value: float, digits: int = 3) -> str:
+    """What is at most so large as text, never below it.
+
+    >>> round_up(0.6541), round_up(0.29, 2), round_up(0.0), round_up(math.inf)
+    ('0.655', '0.29', '0.000', 'inf')
+    """
+    return _rounded(decimal_of(value), digits, ROUND_CEILING)
 
 
 def percent_down(share: float, digits: int = 1) -> str:
@@ -85,7 +94,7 @@ def percent_down(share: float, digits: int = 1) -> str:
     >>> percent_down(0.814), 100 * 0.814, percent_down(2 / 3), percent_down(math.nan)
     ('81.4', 81.39999999999999, '66.6', 'nan')
     """
-    return _floor(decimal_of(share).scaleb(2), digits)
+    return _rounded(decimal_of(share).scaleb(2), digits, ROUND_FLOOR)
 
 
 def exact_mean(values: Sequence[float]) -> float:
@@ -100,8 +109,8 @@ def exact_mean(values: Sequence[float]) -> float:
         return float(sum(map(decimal_of, values), Decimal()) / len(values))
 
 
-def _floor(value: Decimal, digits: int) -> str:
+def _rounded(value: Decimal, digits: int, towards: str) -> str:
     if not value.is_finite():
         return str(float(value))
     with localcontext(prec=400):  # as many digits as a float may have before and behind its point
-        return str(value.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_FLOOR))
+        return str(value.quantize(Decimal(1).scaleb(-digits), rounding=towards))

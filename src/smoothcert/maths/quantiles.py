@@ -1,14 +1,13 @@
-"""Certified intervals for a number instead of a class: the median, or any quantile, of a function under noise.
+"""Certified intervals for a number instead of a class: a quantile of a function under noise, from its draws.
 
-h_τ(x) is the least v with P(f(x + ε) <= v) >= τ. Where a probability P at x is at most F(F⁻¹(P) + r) at distance r (F = Φ for
-Gaussian noise in l2; the law's CDF for independent symmetric log-concave noise in l1, uniform noise too), the quantile
-h_τ(x + δ), ‖δ/scale‖ <= r, lies between h_{τ−}(x) and h_{τ+}(x), τ± = F(F⁻¹(τ) ± r) (Chiang et al. 2020 for the Gaussian).
+h_τ(x) is the least v with P(f(x + ε) <= v) >= τ; τ = ½ is the median. Where a set of probability p at x keeps half of it within
+the radius (the theorem of a law for one class), so does {f <= v} for v = h_p(x), and {f > v} for v < h_{1−p}(x): the median at
+every point within the radius lies between h_{1−p}(x) and h_p(x) (Chiang et al. 2020 for the Gaussian).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,24 +16,7 @@ from scipy.special import betainc
 from smoothcert.errors import SettingError
 from smoothcert.maths import FloatArray
 
-Real = Callable[[float], float]
 ROUNDING = 1e-12  # of a level, absolute, outwards; a rank moves with it once in a billion
-
-
-def shifted_levels(level: float, radius: float, cdf: Real, quantile: Real) -> tuple[float, float]:
-    """τ− and τ+, rounded outwards: how far the level of a quantile can move within the radius at unit scale.
-
-    >>> from scipy.special import ndtr, ndtri
-    >>> [round(value, 6) for value in shifted_levels(0.5, 1.0, ndtr, ndtri)]
-    [0.158655, 0.841345]
-    """
-    if not (0 < level < 1 and radius >= 0):
-        raise SettingError(
-            f"level={level} must lie strictly between 0 and 1 and radius={radius} be at least 0; try 0.5, 1"
-        )
-    at = float(quantile(level))
-    down, up = float(cdf(at - radius)), float(cdf(at + radius))
-    return max(0.0, down - ROUNDING), min(1.0, up + ROUNDING)
 
 
 def lower_rank(trials: int, level: float, alpha: float) -> int:
@@ -70,21 +52,17 @@ def upper_rank(trials: int, level: float, alpha: float) -> int:
     return many
 
 
-def certified_interval(
-    draws: ArrayLike, radius: float, alpha: float, cdf: Real, quantile: Real, level: float = 0.5
-) -> tuple[float, float]:
-    """Every h_level(x + δ), ‖δ/scale‖ <= radius, lies in this interval, except with probability alpha.
+def certified_interval(draws: ArrayLike, level: float, alpha: float) -> tuple[float, float]:
+    """h_{1−level} is at least the first number and h_level at most the second, except with probability alpha.
 
     ``draws`` are f(x + ε) for independent ε, half of alpha for each end. One that is not a number counts as −∞ for the lower
-    end and as +∞ for the upper. At radius 0 it is the confidence interval of the quantile itself.
+    end and as +∞ for the upper.
 
-    >>> from scipy.special import ndtr, ndtri
-    >>> certified_interval(np.arange(1, 1001), 1.0, 0.001, ndtr, ndtri)
+    >>> certified_interval(np.arange(1, 1001), 0.841345, 0.001)
     (122.0, 879.0)
     """
-    values = np.ravel(np.asarray(draws, dtype=float))
-    down, up = shifted_levels(level, radius, cdf, quantile)
-    low_rank, high_rank = lower_rank(len(values), down, alpha / 2), upper_rank(len(values), up, alpha / 2)
+    values, up = np.ravel(np.asarray(draws, dtype=float)), min(1.0, level + ROUNDING)
+    low_rank, high_rank = lower_rank(len(values), 1.0 - up, alpha / 2), upper_rank(len(values), up, alpha / 2)
     low = _ordered(values, -math.inf)[low_rank - 1] if low_rank >= 1 else -math.inf
     high = _ordered(values, math.inf)[high_rank - 1] if high_rank <= len(values) else math.inf
     return float(low), float(high)

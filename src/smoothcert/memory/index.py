@@ -93,6 +93,11 @@ class Shelf:
                 best, where = float(room.max()), int(entries[room.argmax()])
         return best, where
 
+    def largest_around(self, point: FloatArray, positions: list[int]) -> tuple[Region, int]:
+        """The largest copy around a point of one of these regions, which hold it, inside that one; and its position."""
+        copies = ((self._region(position).around(point), position) for position in positions)
+        return max(copies, key=lambda found: (found[0].inner_radius, found[1]))
+
     def label(self, position: int) -> int:
         """The label promised there."""
         return int(self._facts[position, 0])

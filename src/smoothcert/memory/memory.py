@@ -23,6 +23,7 @@ from smoothcert.records.promise import (
     Promise,
     center_of,
     check,
+    check_center,
     given_before,
     promise_of,
     taken_over,
@@ -145,6 +146,33 @@ class Memory:
             inside = self._shelf.containing(self._point(x))
             return self._shelf.label(inside[0]) if inside else None
 
+    def hit(self, x: ArrayLike) -> tuple[Certificate, Promise] | None:
+        """The certificate that an earlier promise gives this input, and that promise; None where nothing was promised.
+
+        Its region is the largest copy around the input, of radius R - gauge, inside a region that was promised: it says
+        nothing new, so nothing is stored. Votes and bound are those of the promise.
+        """
+        with self._lock:
+            self._refresh()
+            point = self._point(x)
+            inside = self._shelf.containing(point)
+            if not inside:
+                return None
+            region, where = self._shelf.largest_around(point, inside)
+            promise = self._file.at(where + 1)
+            return replace(given_before(promise), region=region), promise
+
+    def promise(self, sequence: int) -> Promise | None:
+        """The promise with this number."""
+        with self._lock:
+            self._refresh()
+            return self._file.at(sequence) if 1 <= sequence <= len(self._shelf) else None
+
+    def made(self, run: str, index: int) -> Promise | None:
+        """The promise that was made for an input of a run."""
+        with self._lock:
+            return self._file.of(run, index)
+
     def settle(
         self, certificate: Certificate, *, index: int | None = None, center: ArrayLike | None = None, run: str = ""
     ) -> Certificate:
@@ -177,7 +205,8 @@ class Memory:
             self._check_norm(region)
             done = self._made(run, index)
             if done is not None:
-                return given_before(done, point)
+                check_center(done, point)
+                return given_before(done)
             inside = self._shelf.containing(point)
             label = self._shelf.label(inside[0]) if inside else certificate.label
             if label is None:

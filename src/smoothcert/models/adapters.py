@@ -12,7 +12,7 @@ from torch import Tensor, fx, nn
 
 from smoothcert.errors import ModelError, SmoothcertError
 from smoothcert.models.exported import Exported
-from smoothcert.models.guests import Binary, Score, array_of, recognised, two_classes
+from smoothcert.models.guests import Answering, Binary, Predicted, Score, array_of, recognised, two_classes
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 # Operators of exported graphs that differ between training and evaluation, and where they take the flag.
@@ -46,15 +46,7 @@ class Classifier(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The logits of a batch."""
-        output = self._asked(x)
-        logits = getattr(output, "logits", output)
-        if isinstance(logits, np.ndarray):
-            logits = torch.from_numpy(logits).to(x.device)
-        if not isinstance(logits, Tensor):
-            raise ModelError(
-                f"the model returned a {type(logits).__name__}; allowed: a tensor of logits (batch, classes), "
-                "or an output with that tensor as its .logits; wrap the model in a function that returns it"
-            )
+        logits = self._scores(x)
         if logits.shape in ((x.shape[0],), (x.shape[0], 1)):
             logits = self._of_single_score(logits)
         if logits.dim() != 2 or logits.shape[0] != x.shape[0]:  # len would tie an exported graph to one number of rows
@@ -65,6 +57,19 @@ class Classifier(nn.Module):
         if logits.shape[1] < 2:  # a single score was made two above
             raise ModelError(
                 "the model has no classes, so there is nothing to certify; give one with 2 classes or more"
+            )
+        return logits
+
+    def _scores(self, x: Tensor) -> Tensor:
+        """What the model returns, as a tensor."""
+        output = self._asked(x)
+        logits = getattr(output, "logits", output)
+        if isinstance(logits, np.ndarray):
+            logits = torch.from_numpy(logits).to(x.device)
+        if not isinstance(logits, Tensor):
+            raise ModelError(
+                f"the model returned a {type(logits).__name__}; allowed: a tensor of logits (batch, classes), "
+                "or an output with that tensor as its .logits; wrap the model in a function that returns it"
             )
         return logits
 
@@ -111,6 +116,30 @@ class Classifier(nn.Module):
         return two_classes(scores, "logit")
 
 
+class Regressor(Classifier):
+    """A callable from a batch to one number per input, as two classes: 0, and the number, so that votes are cast as for any.
+
+    bounds: what it answers is clipped to these.
+    """
+
+    def __init__(self, model: Callable[[Tensor], Any], bounds: tuple[float, float] | None = None) -> None:
+        super().__init__(model)
+        self.bounds = bounds
+        self.training = isinstance(model, nn.Module) and model.training
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Zero and the number of each input, (batch, 2)."""
+        numbers = self._scores(x)
+        if numbers.shape not in ((x.shape[0],), (x.shape[0], 1)) or not numbers.is_floating_point():
+            raise ModelError(
+                f"the model returned {numbers.dtype} of shape {tuple(numbers.shape)} for a batch of {len(x)}; an interval is of one real "
+                f"number per input, ({len(x)},) or ({len(x)}, 1): wrap the model in a function that chooses one, or certify classes "
+                "(sc.Smoother, --task classification)"
+            )
+        pair = two_classes(numbers, "logit")
+        return pair if self.bounds is None else torch.stack([pair[:, 0], pair[:, 1].clamp(*self.bounds)], dim=1)
+
+
 def _answers(model: Callable[..., Any], batch: Any) -> bool:
     """Does it take such a batch?"""
     try:
@@ -138,6 +167,26 @@ def as_classifier(model: Callable[[Tensor], Any]) -> Classifier:
     classifier = Classifier(model)
     classifier.training = isinstance(model, nn.Module) and model.training
     return classifier
+
+
+def as_regressor(model: Any, bounds: tuple[float, float] | None = None) -> Regressor:
+    """``model`` as a module whose second logit is the number that it answers.
+
+    Known are torch modules and callables on tensors or numpy arrays with one number per input, and what is fitted and has
+    ``predict``, as in scikit-learn.
+
+    >>> as_regressor(lambda x: x.sum(dim=1), (0, 2))(torch.ones(1, 3))
+    tensor([[0., 2.]])
+    """
+    if isinstance(model, Classifier):  # loaded from a file
+        model = model.model
+    if not callable(model) and isinstance(model, Answering):
+        model = Predicted(model)
+    if not callable(model):
+        raise ModelError(
+            f"a model must be callable on a batch, or a fitted regressor with predict; got a {type(model).__name__}"
+        )
+    return Regressor(Exported(model) if isinstance(model, fx.GraphModule) else model, bounds)
 
 
 def adapt(model: Any, score: Score | None = None) -> Classifier:

@@ -25,6 +25,13 @@ class Fitted(Protocol):
 
 
 @runtime_checkable
+class Named(Protocol):
+    """What was fitted to a data frame, and wants its columns by name again."""
+
+    feature_names_in_: Any
+
+
+@runtime_checkable
 class Configured(Protocol):
     """An estimator of scikit-learn, fitted or not."""
 
@@ -36,6 +43,27 @@ class Predicting(Protocol):
     """What gives probabilities for an array of inputs, in the manner of Keras."""
 
     def predict_proba(self, X: Any, /) -> Any: ...
+
+
+@runtime_checkable
+class Answering(Protocol):
+    """A regressor of scikit-learn, or written as one."""
+
+    def predict(self, X: Any, /) -> Any: ...
+
+
+class Predicted(nn.Module):
+    """The numbers that ``predict`` gives, for inputs of any shape as rows of features."""
+
+    def __init__(self, model: Answering) -> None:
+        super().__init__()
+        self.model = model
+        self.training = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch,) or (batch, 1), in float64."""
+        answers = np.asarray(self.model.predict(array_of(x).reshape(len(x), -1)), dtype=float)
+        return torch.from_numpy(answers).to(x.device)
 
 
 class Estimator(nn.Module):
@@ -58,11 +86,21 @@ class Estimator(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """One for the class that was answered, zero for the others: (batch, classes)."""
-        answers = np.asarray(self.estimator.predict(array_of(x).reshape(len(x), -1))).reshape(-1)
+        answers = np.asarray(self.estimator.predict(self._rows(array_of(x).reshape(len(x), -1)))).reshape(-1)
         places = np.searchsorted(self.classes, answers)
         votes = np.zeros((len(x), int(self.numbers.max()) + 1), dtype=np.float32)
         votes[np.arange(len(x)), self.numbers[places]] = 1.0
         return torch.from_numpy(votes).to(x.device)
+
+    def _rows(self, features: Any) -> Any:
+        """As a data frame where the estimator was fitted to one, the columns in the same order."""
+        if not isinstance(self.estimator, Named):
+            return features
+        try:
+            import pandas as pd
+        except ImportError:  # it was fitted to a frame of another library
+            return features
+        return pd.DataFrame(features, columns=self.estimator.feature_names_in_)
 
 
 class Probabilities(nn.Module):

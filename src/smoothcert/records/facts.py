@@ -24,6 +24,8 @@ FACTS: Mapping[str, Setting] = {
     "model": Setting("the network, by its content: not only the method differs"),
     "data": Setting("the data, by their content: accuracies do not compare"),
     "domain": Setting("the perturbations that are covered differ"),
+    "task": Setting("classes, or numbers: they do not compare"),
+    "bounds": Setting("what the model's numbers are clipped to"),
     "voted": Setting("votes that stopped by another plan than they are judged by show smaller radii than they could"),
     "smoothcert": Setting("another version may draw, tune or bound differently"),
     # Rounding of the network and of the draws, which the theorems do not speak of and accuracies do not show.

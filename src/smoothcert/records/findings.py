@@ -45,7 +45,7 @@ class Finding:
     """
 
     index: int
-    label: int
+    label: int | None  # None: an interval of a number was attacked
     soundness: Soundness
     times: float
     radius: float  # of the region attacked, in units of scale

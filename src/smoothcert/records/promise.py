@@ -100,10 +100,14 @@ def taken_over(certificate: Certificate, source: Promise, kept: Region) -> Certi
     return replace(certificate, label=source.label, region=kept, soundness=worth, rule=RULE)
 
 
-def given_before(promise: Promise, point: FloatArray) -> Certificate:
-    """The certificate that this index got the first time, exactly."""
+def check_center(promise: Promise, point: FloatArray) -> None:
+    """Refuse another input under the index of a promise."""
     if not np.array_equal(np.ravel(promise.region.center), point):
         raise RunError(f"index {promise.index} was settled with another input; give every input of a run its own index")
+
+
+def given_before(promise: Promise) -> Certificate:
+    """The certificate that became this promise, exactly."""
     details = promise.details
     return Certificate(
         label=promise.label,

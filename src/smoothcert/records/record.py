@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol, get_args, get_type_hints
@@ -11,8 +13,9 @@ from typing import Any, Protocol, get_args, get_type_hints
 import numpy as np
 
 from smoothcert.certificates import Ballot, Certificate, Soundness
-from smoothcert.errors import StoreError
-from smoothcert.estimators.bounds import bound_of
+from smoothcert.errors import RunError, StoreError
+from smoothcert.estimators.bounds import Bound, bound_of
+from smoothcert.intervals import Interval, IntervalCertificate
 from smoothcert.linear import LinearRegion
 from smoothcert.maths import FloatArray
 from smoothcert.maths.boxed import Box
@@ -58,9 +61,18 @@ class Record:
     threat: str | None = None  # what was certified against, if not a norm: its radius is a size
     front: str | None = None  # the address of the matrix that noise was laid behind, if there was one
     front_slack: float = 0.0  # by how much rounding may set numbers of two inputs apart there
+    # Of a number instead of a class: its estimate at the input, what is true of it, and (radius, low, high), None without an end.
+    value: float | None = None
+    target: float | None = None
+    intervals: tuple[tuple[float, float | None, float | None], ...] = ()
     version: int = VERSION
 
     def __repr__(self) -> str:
+        if self.intervals:
+            told = ", ".join(f"within {one.radius:g}: [{one.low:.4g}, {one.high:.4g}]" for one in self.enclosures)
+            return (
+                f"Record(index={self.index}, target={self.target}, {told}, norm={self.norm:g}, {self.soundness.value})"
+            )
         answer = "abstains" if self.label is None else f"label={self.label}, radius={round_down(self.radius)}"
         known = f"{self.soundness.value}, p >= {round_down(self.lower, 4)}"
         return f"Record(index={self.index}, truth={self.truth}, {answer}, norm={self.norm:g}, {known})"
@@ -91,6 +103,14 @@ class Record:
         return self.label is not None and self.label == self.truth
 
     @property
+    def enclosures(self) -> tuple[Interval, ...]:
+        """The certified intervals of a number, by radius; none of a class."""
+        return tuple(
+            Interval(radius, -math.inf if low is None else low, math.inf if high is None else high)
+            for radius, low, high in self.intervals
+        )
+
+    @property
     def leader(self) -> int:
         """The class that the selection votes, or else all views, chose; the label unless the certificate abstains."""
         votes = self.estimation[-1] if self.exact else self.selection
@@ -99,8 +119,12 @@ class Record:
     def to_json(self) -> str:
         """One line of text, the same bytes for the same record."""
         row = dataclasses.asdict(self) | {"norm": str(self.norm)}
-        for name in [*(["threat"] * (self.threat is None)), *(["front", "front_slack"] * (self.front is None))]:
-            del row[name]
+        if self.threat is None:
+            del row["threat"]
+        if not self.intervals:
+            del row["value"], row["target"], row["intervals"]
+        if self.front is None:
+            del row["front"], row["front_slack"]
         return json.dumps(row, allow_nan=False, sort_keys=True, separators=(",", ":"))
 
     @classmethod
@@ -122,6 +146,7 @@ class Record:
                 "selection": tuple(row["selection"]),
                 "estimation": tuple(map(tuple, row["estimation"])),
                 "estimation_invalid": tuple(row["estimation_invalid"]),
+                "intervals": tuple(map(tuple, row.get("intervals", ()))),
             }
         )
         _check_kinds(found)
@@ -134,6 +159,9 @@ def _check_kinds(record: Record) -> None:
         value = getattr(record, name)
         if not isinstance(value, kinds) or isinstance(value, bool):
             raise ValueError(f"{name} is {value!r}")
+    ends = [each for row in record.intervals for each in (len(row) == 3, *row) if each is not None]
+    if not all(isinstance(each, int | float) and each is not False for each in ends):
+        raise ValueError(f"intervals are {record.intervals!r}")
     rows = (record.selection, *record.estimation)
     if not all(isinstance(count, int) for row in (*rows, record.estimation_invalid) for count in row):
         raise ValueError("a count is no whole number")
@@ -165,6 +193,7 @@ def record_of(
     echo: float | None = None,
     box: Box | None = None,
     front: tuple[str, float] | None = None,
+    target: float | None = None,
 ) -> Record:
     """The record of one certificate and the votes behind it; box: what inputs lie in, around the region's center.
 
@@ -174,6 +203,7 @@ def record_of(
         **_said(certificate, box),
         index=index,
         truth=truth,
+        target=target,
         norm=0.0 if isinstance(norm, Threat) else norm,
         threat=norm.name if isinstance(norm, Threat) else None,
         law=law,
@@ -218,11 +248,30 @@ def _said(certificate: Certificate, box: Box | None) -> dict[str, Any]:
         "region_radius": region.radius if isinstance(region, Region | LinearRegion) else certificate.radius,
         "soundness": certificate.soundness,
         "rule": certificate.rule,
+        **(_numbers(certificate) if isinstance(certificate, IntervalCertificate) else {}),
+    }
+
+
+def _numbers(certificate: IntervalCertificate) -> dict[str, Any]:
+    """What is said of a number; what is infinite is None."""
+    kept = [(one.radius, one.low, one.high) for one in certificate.intervals]
+    return {
+        "value": certificate.value if math.isfinite(certificate.value) else None,
+        "intervals": tuple((radius, *(end if math.isfinite(end) else None for end in ends)) for radius, *ends in kept),
     }
 
 
 def _row(votes: Votes) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(int(n) for n in look) for look in votes.counts[0])
+
+
+def check_classes(run: object, records: Iterable[Record]) -> None:
+    """Refuse a run that certifies numbers, where classes are needed."""
+    if any(record.intervals for record in records):
+        raise RunError(
+            f"{run} certifies numbers, which have intervals and no classes; look at it with smoothcert report or attack, or give a run "
+            "of a classifier"
+        )
 
 
 class Arrays(Protocol):
@@ -258,5 +307,12 @@ def region_of(record: Record, center: FloatArray, store: Arrays) -> Region | Lin
 
 def certificate_of(record: Record, center: FloatArray, store: Arrays) -> Certificate:
     """The certificate that a record stands for, at its input."""
+    if record.intervals:
+        bound, scale = Bound(record.lower, record.alpha, record.trials), scale_of(record, store)
+        region = Region(center, scale, record.region_radius, record.norm)
+        value = math.nan if record.value is None else record.value
+        return IntervalCertificate(
+            None, bound, region, record.soundness, record.rule, value=value, intervals=record.enclosures
+        )
     bound = bound_of(record.lower, record.alpha, record.trials, record.upper)
     return Certificate(record.label, bound, region_of(record, center, store), record.soundness, record.rule)

@@ -13,7 +13,7 @@ from typing import Any
 
 from smoothcert.errors import MissingExtra
 from smoothcert.maths.geometry import round_down
-from smoothcert.records.record import Record
+from smoothcert.records.record import Record, check_classes
 
 
 def flat(record: Record, seconds: float) -> dict[str, Any]:
@@ -25,7 +25,9 @@ def flat(record: Record, seconds: float) -> dict[str, Any]:
         "seconds": seconds,
     }
     row |= {"scale": str(record.scale), "loc": str(record.loc)}
-    return row | {name: json.dumps(row[name]) for name in ("selection", "estimation", "estimation_invalid")}
+    return row | {
+        name: json.dumps(row[name]) for name in ("selection", "estimation", "estimation_invalid", "intervals")
+    }
 
 
 def to_csv(records: Sequence[Record], seconds: Sequence[float]) -> bytes:
@@ -40,6 +42,7 @@ def to_csv(records: Sequence[Record], seconds: Sequence[float]) -> bytes:
 
 def to_cohen(records: Sequence[Record], seconds: Sequence[float]) -> bytes:
     """The tab-separated log of Cohen et al. (2019): abstentions are -1, unknown truths -1, radii rounded down."""
+    check_classes("the run", records)
     lines = ["idx\tlabel\tpredict\tradius\tcorrect\ttime"]
     for record, spent in zip(records, seconds, strict=True):
         truth = -1 if record.truth is None else record.truth

@@ -40,8 +40,9 @@ UNUSED, UNSAID = "not used", "not said"
 # In a configuration only where there is something to say.
 OPTIONAL = {"data": "not said", "own_randomness": "none", "voted": "as they are judged"}
 
+BY_CHANCE = ", except with probability alpha"  # left out where all views were asked
 MEANING = {
-    Soundness.GLOBAL: "the smoothed classifier's answer is constant on the region, except with probability alpha",
+    Soundness.GLOBAL: f"the smoothed classifier's answer is constant on the region{BY_CHANCE}",
     Soundness.MEMORY: "every later query answered through the same memory gets this answer inside the region",
     Soundness.FROZEN: "the noise was chosen for this very input: true of the classifier with that noise, not of the "
     "deployed one",

@@ -13,6 +13,8 @@ from smoothcert.certificates import Certificate
 from smoothcert.maths.geometry import round_down
 from smoothcert.regions import Region
 from smoothcert.report.figures import curve_figure
+from smoothcert.report.numbers import certifies_numbers, interval_figure
+from smoothcert.report.numbers import sheet as interval_sheet
 from smoothcert.report.pictures import scale_map, uri
 from smoothcert.report.tables import ENDLESS, common_radii, main_sheet
 from smoothcert.store.pictures import picture_of
@@ -48,8 +50,10 @@ def run_html(run: Run) -> str:
     """The table and the curve of a run."""
     if not run.lines:
         return f"<p>{escape(repr(run))}</p>"
-    sheet = main_sheet(run.lines, common_radii(run.lines))
-    drawn = base64.b64encode(curve_figure(run.lines)._repr_png_()).decode()
+    numbers = certifies_numbers([run])
+    sheet = interval_sheet(run.lines[0]) if numbers else main_sheet(run.lines, common_radii(run.lines))
+    figure = interval_figure(run.lines) if numbers else curve_figure(run.lines)
+    drawn = base64.b64encode(figure._repr_png_()).decode()
     notes = f"<p>{escape(sheet.title)}. {escape(sheet.note)}</p>"
     picture = f"<img src='data:image/png;base64,{drawn}' style='max-width:40em'>"
     return f"<div>{_table([sheet.header, *sheet.rows])}{notes}{picture}</div>"

@@ -12,8 +12,9 @@ import numpy as np
 from smoothcert.certificates import Soundness, weakest
 from smoothcert.errors import RunError, without_passwords
 from smoothcert.maths import FloatArray
-from smoothcert.metrics.curves import certified_accuracy
-from smoothcert.records.record import Record
+from smoothcert.maths.geometry import percent_down, round_down, round_up
+from smoothcert.metrics.curves import average_certified_radius, certified_accuracy
+from smoothcert.records.record import Record, check_classes
 from smoothcert.store import Place, check_filled, directory_of, open_run
 from smoothcert.threats import THREATS
 from smoothcert.views import REGISTRY as VIEWS
@@ -59,6 +60,17 @@ class Line:
         return any(record.truth is not None for record in self.records)
 
     @property
+    def headline(self) -> str:
+        """Its first numbers in a sentence, rounded down; of intervals the width, rounded up."""
+        if self.records[0].intervals:
+            first = [record.enclosures[0] for record in self.records]
+            width = round_up(float(np.median([one.width for one in first])))
+            return f"{self.soundness.value}: {len(first)} inputs, intervals within {first[0].radius:g} have the median width {width}"
+        share, radius = certified_accuracy(self.records, [0.0])[0], average_certified_radius(self.records)
+        right = "right and certified" if self.labelled else "certified (no truths are known)"
+        return f"{self.soundness.value}: {percent_down(share)} % of {len(self.records)} inputs {right}, average radius {round_down(radius)}"
+
+    @property
     def title(self) -> str:
         """What a legend says of it."""
         return f"{self.name}: {self.noise} [{self.soundness.value}]"
@@ -100,6 +112,7 @@ class Run:
 
         Labels are worth different things: a run that holds several has a curve per line (``run.figure()``), and none.
         """
+        check_classes(self.name, self.records)
         if len(self.lines) != 1:
             found = ", ".join(line.soundness.value for line in self.lines) or "none"
             raise RunError(f"{self.name} has no one curve: its labels are {found}; see run.lines, or run.figure()")
@@ -107,11 +120,12 @@ class Run:
         return at, certified_accuracy(self.records, at.tolist())
 
     def figure(self) -> Figure:
-        """Certified accuracy against radius, a line per label; a notebook shows it."""
+        """Certified accuracy against radius, a line per label, or the intervals of numbers; a notebook shows it."""
         from smoothcert.report.figures import curve_figure
+        from smoothcert.report.numbers import certifies_numbers, interval_figure
 
         check_filled(self.name, self.lines)
-        return curve_figure(self.lines)
+        return interval_figure(self.lines) if certifies_numbers([self]) else curve_figure(self.lines)
 
     def to_frame(self) -> Any:
         """The records as a data frame of pandas, or of polars where pandas is not installed."""

@@ -10,6 +10,7 @@ from smoothcert.errors import RunError
 from smoothcert.files import write_atomically
 from smoothcert.report.fairness import check_same_data
 from smoothcert.report.figures import draw_all
+from smoothcert.report.numbers import certifies_numbers, write_numbers
 from smoothcert.report.page import page
 from smoothcert.report.runs import Run
 from smoothcert.report.sheets import to_csv, to_latex
@@ -24,6 +25,8 @@ def write_report(runs: Sequence[Run], radii: Sequence[float], out: Path) -> Path
     check_same_data(runs)
     if out.exists() and not out.is_dir():
         raise RunError(f"{out} is a file, and a report is several; give a directory for them")
+    if certifies_numbers(runs):
+        return write_numbers(runs, out)
     document = page(runs, radii)
     lines = [line for run in runs for line in run.lines]
     out.mkdir(parents=True, exist_ok=True)

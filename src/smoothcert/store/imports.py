@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from smoothcert.certificates import Soundness
+from smoothcert.certificates import Soundness, smoothing_named
 from smoothcert.errors import DataError, SettingError, look_up
-from smoothcert.laws import law_named
 from smoothcert.maths.geometry import decimal_of
 from smoothcert.records import Record
 from smoothcert.store import Place, check_free, new_run
+from smoothcert.threats import THREATS
+from smoothcert.views import View
 
 COLUMNS = ("idx", "label", "predict", "radius", "correct", "time")
 FORMATS: dict[str, tuple[str, ...]] = {
@@ -29,23 +30,61 @@ SIGMA, SCALE = "sigma", "min_sigma"  # the noise of the input, where a log has i
 class Log:
     """What a log does not say itself, and its reader must: how it was made."""
 
-    sigma: float  # standard deviation of one coordinate; a column of the log goes first
-    alpha: float
+    sigma: float | None  # standard deviation of one coordinate; a column of the log goes first; None for views
+    alpha: float  # 0 where all views were asked
     trials: int
-    law: str = "gaussian"
+    law: str = "gaussian"  # or views
     norm: float = 2.0
     method: str = ""  # whose noise and network it was; logs of one method have a common envelope over their sigmas
+    threat: str | None = None  # the kind of threat that the radii are sizes of
 
     def __post_init__(self) -> None:
-        if not 0 < self.sigma < math.inf:
-            raise SettingError(f"sigma={self.sigma} must be a finite number above 0")
-        if not 0 < self.alpha < 1:
-            raise SettingError(f"alpha={self.alpha} must lie between 0 and 1")
+        smoothing = smoothing_named(self.law)
+        if isinstance(smoothing, View):
+            self._check_views(smoothing)
+        else:
+            self._check_noise()
         if self.trials < 1:
             raise SettingError(f"n={self.trials} must be at least 1: the votes behind each radius")
+        _ = self.scale  # refuses a law without a standard deviation, and views with numbers of their own per coordinate
+
+    def _check_noise(self) -> None:
+        if self.threat is not None:
+            raise SettingError(f"threat={self.threat} needs views, such as bands or ablation; got noise ({self.law})")
+        if self.sigma is None or not 0 < self.sigma < math.inf:
+            raise SettingError(f"sigma={self.sigma} must be a finite number above 0")
+        if not 0 < self.alpha < 1:
+            raise SettingError(f"alpha={self.alpha} must lie between 0 and 1; it is 0 for views that are all asked")
         if not self.norm > 0:
             raise SettingError(f"norm={self.norm} must be above 0: 1, 2, inf or any other p")
-        law_named(self.law).scale_of(self.sigma)  # refuses a law that is unknown, or has no standard deviation
+
+    def _check_views(self, view: View) -> None:
+        if self.sigma is not None:
+            raise SettingError(f"sigma={self.sigma}: {view.name} views have no noise; leave it out")
+        if not 0 <= self.alpha < 1 or (self.alpha == 0) != view.complete:
+            allowed = "alpha is 0, since all views are asked" if view.complete else "sampled views have one above 0"
+            raise SettingError(f"alpha={self.alpha} does not fit {view}: {allowed}")
+        if self.threat_kind not in view.threats if self.threat_kind else self.norm not in view.norms:
+            raise view.no_certificate(self.threat_kind or f"l{self.norm:g}")
+
+    @property
+    def threat_kind(self) -> str | None:
+        """What the radii are sizes of; norm 0 is l0."""
+        if self.threat is None:
+            return "l0" if self.norm == 0 else None
+        kind = self.threat.partition(":")[0]
+        look_up("threat", kind, THREATS)
+        return kind
+
+    @property
+    def scale(self) -> float:
+        """The units of the radii: the law's scale, or half of the cells of splitting; 1 for sizes."""
+        smoothing = smoothing_named(self.law)
+        if not isinstance(smoothing, View):
+            return smoothing.scale_of(self.sigma or 0.0)
+        if smoothing.scale.ndim:
+            raise SettingError(f"{smoothing}: a log does not hold numbers for each coordinate; give lam instead")
+        return float(smoothing.scale)
 
 
 def import_log(path: Path, out: Place, kind: str, log: Log, command: str = "") -> int:
@@ -68,9 +107,10 @@ def import_log(path: Path, out: Place, kind: str, log: Log, command: str = "") -
             "format": kind,
             "law": log.law,
             "tuner": log.method or kind,
-            "sigma": log.sigma,
-            "scale": law_named(log.law).scale_of(log.sigma),
-            "norm": str(log.norm),
+            **({} if log.sigma is None else {"sigma": log.sigma}),
+            "scale": log.scale,
+            "norm": str(0.0 if log.threat_kind else log.norm),
+            **({"threat": log.threat_kind} if log.threat_kind else {}),
             "alpha": log.alpha,
             "trials": log.trials,
         },
@@ -115,9 +155,14 @@ def _record(row: Mapping[str, str], log: Log) -> Record:
     index, truth, predict, correct = (int(row[column]) for column in ("idx", "label", "predict", "correct"))
     radius = _size(row["radius"], "radius")
     proxy = _size(row["radius_proxy"], "radius_proxy") if "radius_proxy" in row else radius
-    law = law_named(log.law)
-    scale = law.scale_of(_size(row[SIGMA], SIGMA) if SIGMA in row else log.sigma)
-    if SIGMA not in row and SCALE in row:
+    smoothing = smoothing_named(log.law)
+    scale = log.scale
+    if isinstance(smoothing, View):
+        if log.threat_kind and radius != int(radius):
+            raise ValueError(f"radius is {row['radius']}; the size of a threat is a whole number")
+    elif SIGMA in row:
+        scale = smoothing.scale_of(_size(row[SIGMA], SIGMA))
+    elif SCALE in row:
         scale = _size(row[SCALE], SCALE)  # for uniform noise its half-width, as its author draws it
     label = None if predict == -1 else predict
     if index < 0 or truth < -1 or predict < -1:
@@ -136,10 +181,11 @@ def _record(row: Mapping[str, str], log: Log) -> Record:
         proxy_radius=proxy,
         log_volume=None,
         region_radius=float(decimal_of(radius) / decimal_of(scale)),  # 0.3 / 0.1 is 3
-        norm=log.norm,
+        norm=0.0 if log.threat_kind else log.norm,
+        threat=log.threat_kind,
         soundness=Soundness.IMPORTED,
         rule="imported",
-        law=str(law),
+        law=str(smoothing),
         scale=scale,
         loc=0.0,
         domain="as its author says",

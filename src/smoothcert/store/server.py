@@ -115,8 +115,9 @@ class Server:
     Always the primary: a standby lags behind, and a promise that is not seen would be contradicted.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, patience: float | None = None) -> None:
         self._url, self._password = parted(url)
+        self._patience = patience  # None: the usual one
         self._connection: Connection[Any] | None = None
         self._owner, self._inside, self._insisting, self._ready = 0, False, False, False
         self._release: Callable[[], object] = lambda: None
@@ -143,7 +144,7 @@ class Server:
                 self._insisting = False
 
     def _insisted(self, act: Callable[[], Given]) -> Given:
-        until, pause = 0.0, 0.05
+        until, pause, patience = 0.0, 0.05, PATIENCE if self._patience is None else self._patience
         while True:
             try:
                 return act()
@@ -151,10 +152,10 @@ class Server:
                 self.close()
                 if not until:
                     warnings.warn(f"lost the connection to {self} ({problem}); trying again", stacklevel=5)
-                    until = time.monotonic() + PATIENCE
+                    until = time.monotonic() + patience
                 if time.monotonic() > until:
                     raise StoreError(
-                        f"lost the connection to {self} ({problem}) and did not get it back within {PATIENCE:g} s; all that "
+                        f"lost the connection to {self} ({problem}) and did not get it back within {patience:g} s; all that "
                         "was acknowledged is kept there: give the same command again once the server answers"
                     ) from problem
             time.sleep(pause)

@@ -27,8 +27,8 @@ class ServerKeeper:
 
     lasting = True
 
-    def __init__(self, url: str, memory: str, *, create: bool = True) -> None:
-        self._server, self._memory = Server(url), memory
+    def __init__(self, url: str, memory: str, *, create: bool = True, patience: float | None = None) -> None:
+        self._server, self._memory = Server(url, patience), memory
         self.name = f"{self._server}#{memory}"
         self._key = lock_key(f"memory {memory}")
         self._last = (0, 0)  # number and checksum of the last promise that was read

@@ -61,7 +61,7 @@ def certify_into(store: ResultStore, indices: list[int] | None = None) -> None:
     """A tiny run: three inputs of six coordinates, each with its own scale."""
     import torch
 
-    from smoothcert.data.base import ArrayDataset
+    from smoothcert.data.rows import ArrayDataset
     from smoothcert.noise import Noise
     from smoothcert.run import certify_all
     from smoothcert.smoother import Smoother

@@ -21,7 +21,7 @@ function explore(data, place) {
   // The shares of the classes that got votes, most first; the named class is the strong one, rules stand at the bounds.
   function votes(counts, invalid, label, bounds) {
     const total = d3.sum(counts) + invalid;
-    const rows = counts.map((count, at) => ({ name: classOf(at), at, count })).concat(invalid ? [{ name: "NaN", at: null, count: invalid }] : []);
+    const rows = counts.map((count, at) => ({ name: classOf(at), at, count })).concat(invalid ? [{ name: "nobody", at: null, count: invalid }] : []);
     const shown = d3.sort(rows, (row) => -row.count).filter((row, at) => row.count > 0 || at < 2).slice(0, 10);
     return chart((width) => frame(width, {
       name: "Votes by class", summary: shown.map((row) => `class ${row.name}: ${row.count} of ${total}`).join("; "),
@@ -56,10 +56,12 @@ function explore(data, place) {
     const rows = [
       ["answer", `${certified ? `class ${classOf(one.label)}` : why}${one.truth == null ? "" : `; truth ${classOf(one.truth)}`}`],
       certified && ["label", `${one.soundness}: ${one.meaning}`],
-      certified && ["inner radius", `${one.radius} (${one.norm}): of the largest plain ball in the region`],
-      certified && ["proxy radius", one.proxy === null ? "none: the region has no end where the front is blind" : `${one.proxy}: of the ball of the region's volume`],
-      certified && one.boxed != null && ["in the input box", `${one.boxed}: the same of the part that an input can lie in`],
-      ["noise", `${one.law}, scale θ ${one.scale[0] === one.scale[2] ? one.scale[0].toPrecision(4) : `from ${one.scale[0].toPrecision(4)} to ${one.scale[2].toPrecision(4)}`}`],
+      certified && one.threat && ["certified against", one.threat.size ? `${one.threat.words}, wherever and with whatever values` : "nothing: the answer is known at this input alone"],
+      certified && !one.threat && ["inner radius", `${one.radius} (${one.norm}): of the largest plain ball in the region`],
+      certified && !one.threat && ["proxy radius", one.proxy === null ? "none: the region has no end where the front is blind" : `${one.proxy}: of the ball of the region's volume`],
+      certified && !one.threat && one.boxed != null && ["in the input box", `${one.boxed}: the same of the part that an input can lie in`],
+      one.views && ["views", `${one.law}; ${one.exact ? `all ${one.trials} are asked, so the certificate is exact` : `sampled, ${one.trials} of them`}`],
+      !one.views && ["noise", `${one.law}, scale θ ${one.scale[0] === one.scale[2] ? one.scale[0].toPrecision(4) : `from ${one.scale[0].toPrecision(4)} to ${one.scale[2].toPrecision(4)}`}`],
       certified && ["theorem", one.rule || "–"],
       ["points", one.grid ? `on the grid of 1/${one.grid}` : "real numbers, in float32"],
     ].filter(Boolean);
@@ -153,15 +155,101 @@ function explore(data, place) {
     return whole;
   }
 
+  // What is said of a point: where it lies, and what the smoothed classifier answers there; to the left the picture, if any.
+  function said(point, one, how, pictured) {
+    const where = point.inside == null ? "No certificate here: the run abstains on this input" : point.inside ? "inside the region" : "outside the region";
+    const part = point.part == null ? "" : `, ${point.part < 10 ? point.part.toFixed(3) : point.part.toPrecision(3)} of its radius away`;
+    const says = point.label == null ? "cannot tell" : `class ${classOf(point.label)}`;
+    const change = one.label != null && point.label !== one.label ? ` (certified: ${classOf(one.label)})` : "";
+    const away = one.threat ? `: ${point.replaced.size ? point.replaced.words : "nothing"} replaced${one.threat.size ? `; certified: ${one.threat.words}` : ""}` : `; ${one.norm} distance ${point.distance.toPrecision(4)}, ${point.moved} ${point.moved === 1 ? "number" : "numbers"} changed`;
+    return [element("div", { class: "verdict", "data-inside": String(point.inside), role: "status" },
+      element("div", {}, element("strong", {}, where), part, away,
+        point.outside > 0 && `, ${point.outside} ${point.outside === 1 ? "pixel" : "pixels"} outside [0, 1] (clipped for the eye)`),
+      element("div", {}, `The smoothed classifier says: `, element("strong", { class: "answer" }, says), change, how),
+      point.promised != null && element("div", {}, "The memory answers: ", element("strong", {}, `class ${classOf(point.promised)}`))),
+    element("div", { class: "facts" }, pictured, element("div", { style: "flex: 1 1 16rem; min-width: 0" }, votes(point.counts, point.invalid, one.label ?? one.leader, [])))];
+  }
+
+  // Asks for the latest question only: while an answer is awaited the one before is forgotten.
+  function asker(where, verdict, answered) {
+    let waiting = false, next = null;
+    return async (question) => {
+      next = question;
+      if (waiting) return;
+      waiting = true;
+      while (next) {
+        const asked = next; next = null;
+        const late = setTimeout(() => verdict.prepend(busy("asking the classifier…")), 300);
+        try { const answer = await ask(where, asked); clearTimeout(late); answered(answer, asked); } catch (problem) { clearTimeout(late); verdict.replaceChildren(sorry(problem)); }
+      }
+      waiting = false;
+    };
+  }
+
+  // Places that a threat may replace, on the picture: the worst that a search finds, or those that are clicked, with one value.
+  function replacing(one, run) {
+    const { threat } = one, [height, width] = threat.room.length === 2 ? threat.room : [1, threat.room[0]];
+    const canvas = element("canvas", { width: 8 * width, height: Math.max(8 * height, 24), class: "places", role: "img", "aria-label": "the input, and what is replaced in it" });
+    const verdict = element("div"), context = canvas.getContext("2d"), shown = new Image(), clicked = new Set();
+    let point = null;
+    const [whatLabel, what] = choice("replace ", [["worst", "the worst that a search finds"], ["0", "what I click, by 0"], ["1", "what I click, by 1"], ["0.5", "what I click, by 1/2"]], () => go());
+    const most = Math.min(threat.most, Math.max(2 * threat.size + 4, 8));
+    const size = element("input", { type: "range", min: 0, max: most, step: 1, value: Math.max(threat.size, Math.min(1, most)), "aria-label": "size", oninput: () => { clicked.clear(); go(); } });
+    const words = element("output", { class: "faint" }), clear = element("button", { type: "button", onclick: () => { clicked.clear(); if (what.value === "worst") what.value = "0"; go(); } }, "clear");
+    function show() {
+      const side = canvas.width / width, tall = canvas.height / height;
+      context.imageSmoothingEnabled = false;
+      context.clearRect(0, 0, canvas.width, canvas.height);
+      if (shown.complete && shown.naturalWidth) context.drawImage(shown, 0, 0, canvas.width, canvas.height);
+      else { context.fillStyle = "#8a8f9655"; context.fillRect(0, 0, canvas.width, canvas.height); }
+      if (!point || !point.replaced.places.length) return;
+      context.lineWidth = 2; context.strokeStyle = point.inside ? "#009E73" : "#D55E00"; context.fillStyle = "rgba(230,159,0,.25)";
+      const at = point.replaced.places.map((place) => [Math.floor(place / width), place % width]);
+      at.forEach(([row, column]) => { context.fillRect(column * side, row * tall, side, tall); if (threat.name === "l0") context.strokeRect(column * side + 1, row * tall + 1, side - 2, tall - 2); });
+      if (threat.name === "l0") return;
+      // The whole patch or run that covers them, kept inside the picture.
+      const long = Math.max(point.replaced.size, what.value === "worst" ? Number(size.value) : 0);
+      const first = (values, end) => Math.max(0, Math.min(d3.min(values), end - long)), top = height === 1 ? 0 : first(at.map(([row]) => row), height), left = first(at.map(([, column]) => column), width);
+      context.strokeRect(left * side + 1, top * tall + 1, Math.min(long, width) * side - 2, (height === 1 ? 1 : Math.min(long, height)) * tall - 2);
+    }
+    shown.onload = show;
+    const send = asker(`${run.where}point`, verdict, (answer) => {
+      point = answer;
+      const names = threat.room.length === 2 ? ["row", "column"] : ["place"], places = answer.replaced.places;
+      const from = places.length && threat.name !== "l0" ? `, from ${names.length === 2 ? `row ${Math.floor(places[0] / width)}, column ${d3.min(places, (place) => place % width)}` : `place ${places[0]}`}` : "";
+      words.textContent = what.value === "worst" ? `size ${size.value}, ${answer.replaced.places.length} places changed${from}` : `${clicked.size} places`;
+      verdict.replaceChildren(...said(answer, one, one.exact ? `: all ${one.trials} views were asked` : " by fresh views", null));
+      if (answer.picture) shown.src = answer.picture; else show();
+    });
+    const go = () => send({ index: one.index, votes: 1000, move: what.value === "worst" ? { worst: Number(size.value) } : { places: [...clicked], value: Number(what.value) } });
+    canvas.addEventListener("click", (event) => {
+      const box = canvas.getBoundingClientRect(), column = Math.floor(((event.clientX - box.left) * width) / box.width), row = Math.floor(((event.clientY - box.top) * height) / box.height);
+      const long = Number(size.value), half = Math.floor(long / 2), from = (at, end) => Math.max(0, Math.min(at - half, end - long));
+      if (what.value === "worst") { what.value = "1"; clicked.clear(); }
+      if (threat.name === "l0") { const place = row * width + column; clicked.has(place) ? clicked.delete(place) : clicked.add(place); }
+      else {
+        clicked.clear();
+        const top = height === 1 ? 0 : from(row, height), left = from(column, width);
+        for (let y = top; y < Math.min(height, height === 1 ? 1 : top + long); y++) for (let x = left; x < Math.min(width, left + long); x++) clicked.add(y * width + x);
+      }
+      go();
+    });
+    go();
+    return section("around", "What may be replaced",
+      element("div", { class: "controls" }, whatLabel, clear), element("div", { class: "controls" }, element("label", {}, `${threat.measure} `, size), words),
+      element("div", { class: "pair" }, element("div", {}, canvas), verdict),
+      element("p", { class: "faint" }, `Outlined: what is replaced, green while it is inside the certified region. A search chooses places and values by the gradient, by chance and by trying all views at the worst of them; click to choose places yourself. ${threat.size ? `No values at all in ${threat.words} change the answer.` : ""}`));
+  }
+
   // One input of one run: its certificate, its votes, its noise, a slice, and a point to move. What is set stays set for the next.
   const kept = { axes: address.get("axes") || "nearest", votes: "0", zoom: "0", way: "a", far: "0", count: "100", anew: false, seed: 0 };
-  function look(one, run) {
+  function plane(one, run) {
     let ticket = null, found = null, at = null, turn = 0;
     const status = element("div", { role: "status" }), verdict = element("div");
     const picture = chart((width) => (found ? drawSlice(found, one, at, pick, width) : nothing("The slice appears here.")));
     const keep = (name, control) => { kept[name] = control.type === "checkbox" ? control.checked : control.value; if (name === "axes") address.set("axes", kept.axes === "nearest" ? "" : kept.axes); };
     const [axesLabel, axes] = choice("axes ", [["nearest", "towards the nearest other class"], ["random", "two random directions"], ["extremes", "largest and least θ"], ["curvature", "top and bottom Hessian eigenvectors"]], () => { keep("axes", axes); draw(); }, kept.axes);
-    const [votesLabel, per] = choice("classifier ", run.votes.map((n) => [n, n ? `smoothed, ${n} votes a point` : "base, without noise"]), () => { keep("votes", per); draw(); }, kept.votes);
+    const [votesLabel, per] = choice("classifier ", run.votes.map((n) => [n, n ? `smoothed, ${one.exact ? Math.min(n, one.trials) : n} ${one.exact ? "views" : "votes"} a point` : `base, without ${one.views ? "views" : "noise"}`]), () => { keep("votes", per); draw(); }, kept.votes);
     const [zoomLabel, zoom] = choice("width ", run.zooms.map((n) => [n, n === 0 ? "to the next class" : one.label == null ? `${n} × the noise` : `${n} × the region`]), () => { keep("zoom", zoom); draw(); }, kept.zoom);
     const again = element("button", { type: "button", onclick: () => { kept.seed += 1; draw(); } }, "other directions");
     const [wayLabel, way] = choice("along ", [["a", "first axis of the slice"], ["b", "second axis of the slice"], ["point", "the point clicked on the slice"], ...(one.drawable ? [["drawing", "my drawing"]] : [])], () => { keep("way", way); slide(); }, kept.way === "b" ? "b" : "a");
@@ -209,9 +297,10 @@ function explore(data, place) {
       }
     }
 
-    // Ask at the slider's place; while an answer is awaited only the latest place is kept.
-    let waiting = false, next = null;
-    async function slide() {
+    // Ask at the slider's place.
+    const send = asker(`${run.where}point`, verdict, (point, question) => verdict.replaceChildren(...said(point, one, one.exact ? `: all ${one.trials} views were asked` : question.anew ? " with the noise chosen anew here" : " with this input's noise",
+      point.picture && element("figure", {}, image(point.picture, "the moved input", "pixels big"), element("figcaption", {}, "the moved input")))));
+    function slide() {
       const times = Number(far.value), plane = (a, b) => ({ axes: found.axes, seed: found.seed, a, b });
       let move;
       if (way.value === "drawing") { move = paper.move(0.5 * times); at = null; words.textContent = `× ${(0.5 * times).toFixed(2)} where painted`; }
@@ -222,53 +311,41 @@ function explore(data, place) {
         words.textContent = way.value === "point" ? `× ${times.toFixed(2)} of the way to the point` : one.label == null ? `${times.toFixed(2)} × the noise` : `${times.toFixed(2)} × to the region's edge`;
       }
       picture.redraw();
-      next = { index: one.index, move, votes: Number(count.value), anew: anew.checked };
-      if (waiting) return;
-      waiting = true;
-      while (next) {
-        const question = next; next = null;
-        const late = setTimeout(() => verdict.prepend(busy("asking the classifier…")), 300);
-        try { const answer = await ask(`${run.where}point`, question); clearTimeout(late); say(answer, question); } catch (problem) { clearTimeout(late); verdict.replaceChildren(sorry(problem)); }
-      }
-      waiting = false;
-    }
-    function say(point, question) {
-      const where = point.inside == null ? "No certificate here: the run abstains on this input" : point.inside ? "inside the region" : "outside the region";
-      const part = point.part == null ? "" : `, ${point.part < 10 ? point.part.toFixed(3) : point.part.toPrecision(3)} of its radius away`;
-      const says = point.label == null ? "cannot tell" : `class ${classOf(point.label)}`;
-      const change = one.label != null && point.label !== one.label ? ` (certified: ${classOf(one.label)})` : "";
-      verdict.replaceChildren(element("div", { class: "verdict", "data-inside": String(point.inside), role: "status" },
-        element("div", {}, element("strong", {}, where), part, `; ${one.norm} distance ${point.distance.toPrecision(4)}, ${point.moved} ${point.moved === 1 ? "number" : "numbers"} changed`,
-          point.outside > 0 && `, ${point.outside} ${point.outside === 1 ? "pixel" : "pixels"} outside [0, 1] (clipped for the eye)`),
-        element("div", {}, `The smoothed classifier says: `, element("strong", { class: "answer" }, says), change, question.anew ? " with the noise chosen anew here" : " with this input's noise"),
-        point.promised != null && element("div", {}, "The memory answers: ", element("strong", {}, `class ${classOf(point.promised)}`))),
-      element("div", { class: "facts" }, point.picture && element("figure", {}, image(point.picture, "the moved input", "pixels big"), element("figcaption", {}, "the moved input")), element("div", { style: "flex: 1 1 16rem; min-width: 0" }, votes(point.counts, point.invalid, one.label ?? one.leader, []))));
+      send({ index: one.index, move, votes: Number(count.value), anew: anew.checked });
     }
 
     draw();
-    const bounds = [{ at: one.lower, colour: "var(--run-1)", words: "lower bound" }, ...(one.upper == null ? [] : [{ at: one.upper, colour: "var(--run-3)", words: "upper bound of the runner-up" }])];
-    const made = element("div", { class: "look" },
-      section("input", run === data ? `Input ${one.index}` : `Input ${one.index} in ${run.run.name}`,
-        element("div", { class: "facts" }, one.picture && image(one.picture, `input ${one.index}`, "pixels big"), facts(one))),
-      section("around", "Around it",
+    const made = section("around", "Around it",
         element("div", { class: "controls" }, axesLabel, again, votesLabel, zoomLabel), status,
         element("div", { class: "pair" }, picture, element("div", {},
           element("h3", {}, "Move the input"),
-          element("div", { class: "controls" }, wayLabel, countLabel, run.reads_input && element("label", {}, anew, "choose the noise anew there, as the deployed classifier does")),
+          element("div", { class: "controls" }, wayLabel, !one.exact && countLabel, run.reads_input && element("label", {}, anew, "choose the noise anew there, as the deployed classifier does")),
           element("div", { class: "controls" }, far, words), verdict,
           paper && [element("h3", {}, "Draw a perturbation"), paper])),
-        element("p", { class: "faint" }, `A plane through the input, which is moved along the axes in its own units${one.grid ? " (a pixel runs from 0 to 1)" : ""}. Colours are classes, strong colours sure ones. Click a point to ask there.`)),
-      section("votes", "Votes",
-        element("p", { class: "faint" }, `${one.trials} votes. Dashed: class ${classOf(one.leader)} wins with probability at least ${one.lower_words}, except with probability ${one.alpha}.`, one.upper != null && ` Its strongest rival wins with at most ${one.upper.toPrecision(5)} (second dashed line).`,
-          one.label != null && one.label !== one.leader && ` The memory had promised class ${classOf(one.label)} here before, and keeps it.`),
-        votes(one.counts, one.invalid, one.leader, bounds), arriving(one)),
-      section("noise", "Noise",
-        one.copies[0].picture ? [element("p", { class: "faint" }, `The first noisy copies that voted, and the base classifier's answer to each; ≠: not class ${classOf(one.leader)}, which had the most votes. Pixels are clipped for the eye only.`),
-          element("div", { class: "strip" }, one.copies.map((copy) => element("figure", {}, image(copy.picture, "noisy copy"), element("figcaption", { class: copy.answer !== one.leader && "differs" }, copy.answer == null ? "NaN" : String(copy.answer)))))]
-          : element("p", { class: "faint" }, `The input is no picture. The base classifier's answers to its first noisy copies: ${one.copies.map((copy) => copy.answer ?? "NaN").join(", ")}.`),
-        one.maps.length ? [element("h3", {}, "θ: the scale of the noise, and of the region, per pixel"), element("div", { class: "strip" }, one.maps.map((map, k) => element("figure", {}, image(map.picture, `θ of channel ${k}`, "pixels big"), element("figcaption", {}, `channel ${k}: ${map.low} (dark) to ${map.high}`))))]
-          : element("p", { class: "faint" }, one.scale[0] === one.scale[2] ? `θ is ${one.scale[0].toPrecision(4)} in every coordinate.` : `θ: least ${one.scale[0].toPrecision(4)}, median ${one.scale[1].toPrecision(4)}, largest ${one.scale[2].toPrecision(4)}.`)));
+        element("p", { class: "faint" }, `A plane through the input, which is moved along the axes in its own units${one.grid ? " (a pixel runs from 0 to 1)" : ""}. Colours are classes, strong colours sure ones. Click a point to ask there.`));
     made.giveUp = giveUp;
+    return made;
+  }
+
+  function look(one, run) {
+    const bounds = one.exact ? [] : [{ at: one.lower, colour: "var(--run-1)", words: "lower bound" }, ...(one.upper == null ? [] : [{ at: one.upper, colour: "var(--run-3)", words: "upper bound of the runner-up" }])];
+    const around = one.threat ? replacing(one, run) : plane(one, run);
+    const made = element("div", { class: "look" },
+      section("input", run === data ? `Input ${one.index}` : `Input ${one.index} in ${run.run.name}`,
+        element("div", { class: "facts" }, one.picture && image(one.picture, `input ${one.index}`, "pixels big"), facts(one))),
+      around,
+      section("votes", "Votes",
+        one.exact ? element("p", { class: "faint" }, `All ${one.trials} views were asked, and nothing is left to chance: no bound, and no alpha.${one.invalid ? ` ${one.invalid} voted for nobody, being no numbers or not sure enough.` : ""}`)
+          : element("p", { class: "faint" }, `${one.trials} votes. Dashed: class ${classOf(one.leader)} wins with probability at least ${one.lower_words}, except with probability ${one.alpha}.`, one.upper != null && ` Its strongest rival wins with at most ${one.upper.toPrecision(5)} (second dashed line).`,
+          one.label != null && one.label !== one.leader && ` The memory had promised class ${classOf(one.label)} here before, and keeps it.`),
+        votes(one.counts, one.invalid, one.leader, bounds), !one.exact && arriving(one)),
+      section("noise", one.views ? "Views" : "Noise",
+        one.copies[0].picture ? [element("p", { class: "faint" }, `${one.exact ? `${one.copies.length} of all ${one.trials} views, evenly spaced` : one.views ? "The first views that voted" : "The first noisy copies that voted"}, and the base classifier's answer to each; ≠: not class ${classOf(one.leader)}, which had the most votes. Pixels are clipped for the eye only.${one.views ? " –: a vote for nobody." : ""}`),
+          element("div", { class: "strip" }, one.copies.map((copy) => element("figure", {}, image(copy.picture, one.views ? "view" : "noisy copy"), element("figcaption", { class: copy.answer !== one.leader && "differs" }, copy.answer == null ? one.views ? "–" : "NaN" : String(copy.answer)))))]
+          : element("p", { class: "faint" }, `The input is no picture. The base classifier's answers to ${one.views ? "some views of it" : "its first noisy copies"}: ${one.copies.map((copy) => copy.answer ?? "NaN").join(", ")}.`),
+        one.threat ? null : one.maps.length ? [element("h3", {}, "θ: the scale of the noise, and of the region, per pixel"), element("div", { class: "strip" }, one.maps.map((map, k) => element("figure", {}, image(map.picture, `θ of channel ${k}`, "pixels big"), element("figcaption", {}, `channel ${k}: ${map.low} (dark) to ${map.high}`))))]
+          : element("p", { class: "faint" }, one.scale[0] === one.scale[2] ? `θ is ${one.scale[0].toPrecision(4)} in every coordinate.` : `θ: least ${one.scale[0].toPrecision(4)}, median ${one.scale[1].toPrecision(4)}, largest ${one.scale[2].toPrecision(4)}.`)));
+    made.giveUp = around.giveUp || (() => {});
     return made;
   }
 

@@ -1,0 +1,42 @@
+"""Waiting for an answer, as long as who asked is there to hear it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any, TypeVar
+
+from fastapi import Request
+from starlette.exceptions import HTTPException
+
+Value = TypeVar("Value")
+GONE = 499  # as others call a client that closed the connection
+
+
+async def while_there(request: Request, work: Coroutine[Any, Any, Value]) -> Value:
+    """What the work gives; it is given up when the client goes."""
+    task, gone = asyncio.create_task(work), asyncio.create_task(_gone(request))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise HTTPException(GONE, "the client has gone")
+        return task.result()
+    finally:
+        for each in (task, gone):
+            each.cancel()
+        await asyncio.gather(task, gone, return_exceptions=True)
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def last(values: AsyncIterator[Value]) -> Value:
+    """The last of several, of which there is one at least."""
+    return [value async for value in values][-1]
+
+
+async def following(values: AsyncIterator[Value]) -> Value:
+    """The next of several."""
+    return await anext(values)
