@@ -52,7 +52,7 @@ def main() -> None:
             axis.set_yticks([])
         row[0].set_ylabel(title)
         if title != "input":
-            figure.colorbar(shown, ax=list(row), pad=0.01)
+            figure.colorbar(shown, ax=list(row), pad=0.01, label="input units")
     figure.savefig(asked.out, dpi=110)
     print(f"{asked.out}: sigma from {sigma.min():.3f} to {sigma.max():.3f}, mean {sigma.mean():.3f}")
 

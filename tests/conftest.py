@@ -4,7 +4,8 @@ import os
 
 os.environ["OMP_NUM_THREADS"] = "1"  # the networks here are tiny; threads would only wait for each other
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -50,3 +51,19 @@ def postgres() -> Iterator[PostgresServer]:
         pytest.skip(str(problem))
     with server:
         yield server
+
+
+@pytest.fixture
+def serious() -> Callable[..., list[str]]:
+    """serious(page, part): what axe finds on a page of a browser, or on a part, that keeps some people from using it."""
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="axe is missing: pip install 'smoothcert[dev]'"
+    )
+
+    def found(page: Any, part: str | None = None) -> list[str]:
+        violations = axe.Axe().run(page, part).response["violations"]
+        return [
+            f"{one['id']}: {one['nodes'][0]['html']}" for one in violations if one["impact"] in ("serious", "critical")
+        ]
+
+    return found

@@ -57,6 +57,15 @@ class TestTheChoice:
         found = calibrate(tiny(), NOISE, X, Engine(workers=4)).engine
         assert (found.runtime, found.block) == ("torch", 200)
 
+    def test_takes_the_best_so_far_when_time_is_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        told({("onnxruntime", 200, 2): 10.0, ("openvino", 200, 2): 1.0}, monkeypatch)
+        clock = iter([0.0, 0.1, 1.0, *[6.0] * 9])  # torch is timed in 0.1 s, and onnxruntime within five
+        monkeypatch.setattr(calibration.time, "perf_counter", lambda: next(clock))
+        found = calibrate(tiny(), NOISE, X, Engine(workers=2))
+        assert [trial.runtime for trial in found.trials] == ["torch", "onnxruntime"]
+        assert found.engine.runtime == "onnxruntime"
+        assert found.engine.block == 200
+
     def test_keeps_what_the_user_said(self, monkeypatch: pytest.MonkeyPatch) -> None:
         told({("folded", 70, 3): 10.0}, monkeypatch)
         found = calibrate(tiny(), NOISE, X, Engine(block=70, workers=3, shared_noise=True)).engine
@@ -121,7 +130,7 @@ class TestARun:
         )
         found, notes = choosing.with_runtime(self.settings(), load_digits(), list(range(9)), tmp_path / "new")
         assert found.engine.runtime == "folded"
-        assert [trial["runtime"] for trial in notes["calibration"]["trials"]][:2] == ["torch", "folded"]
+        assert [trial["runtime"] for trial in notes["calibration"]["trials"]][:2] == ["torch", "onnxruntime"]
 
 
 def test_what_it_measures_is_the_time_of_votes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,7 @@ ORDER = [
         "calibration",
         "smoother",
         "regressor",
+        "cascade",
         "forecast",
         "tuners",
         "training",
@@ -110,6 +111,8 @@ import importlib
 for name in {names!r}:
     importlib.import_module(name)
 assert 'torch' not in sys.modules
+slow = {{'scipy.stats', 'scipy.interpolate', 'scipy.optimize'}} & set(sys.modules)  # half a second, where nobody needs them
+assert not slow, slow
 import smoothcert
 smoothcert.Region, smoothcert.Certificate, smoothcert.Votes, smoothcert.Bound
 print(len({names!r}), 'modules without torch')

@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import smoothcert as sc
 from smoothcert.data import ArrayDataset, Dataset
 from smoothcert.errors import InputError, ModelError, RunError, SettingError, StoreError
 from smoothcert.records.record import Record
+from smoothcert.run import Progress
 from smoothcert.store import RESULTS, SqliteStore, open_run
 from smoothcert.store.pictures import Picture
 from smoothcert.testing.records import RECORD
@@ -240,16 +241,18 @@ with torch.no_grad():
     model[1].bias.zero_()
 pixels = np.random.default_rng(0).integers(0, 256, size=(40, 1, 28, 28), dtype=np.uint8)
 noise = sc.Noise.isotropic("gaussian", 0.25, grid=1 / 255)
+noisy = sc.Smoother(model.eval(), noise, estimator="fixed", estimate=2000)
+viewed = sc.Smoother(model.eval(), sc.Splitting(lam=2), norm=1)
 print("ready", flush=True)
-sc.certify_all(sc.Smoother(model.eval(), noise, estimator="fixed", estimate=2000), ArrayDataset("noise", pixels), sys.argv[1])
+sc.certify_all({"noise": noisy, "views": viewed}[sys.argv[1]], ArrayDataset("noise", pixels), sys.argv[2])
 print("done", flush=True)
 """
 
 
-def killed_and_resumed(tmp_path: Path, kills: int) -> tuple[list[str], list[str], int]:
+def killed_and_resumed(tmp_path: Path, kills: int, kind: str = "noise") -> tuple[list[str], list[str], int]:
     """The records of an unbroken run and of one killed so many times; and how many kills hit it while it worked."""
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    command = [sys.executable, "-c", CHILD]
+    command = [sys.executable, "-c", CHILD, kind]
     began = time.perf_counter()
     subprocess.run([*command, str(whole)], check=True, capture_output=True)
     work = time.perf_counter() - began
@@ -273,6 +276,44 @@ def test_a_run_killed_at_twenty_random_moments_gives_the_same_bytes(tmp_path: Pa
     assert len(whole) == 40
     assert any('"echo":0' in body for body in whole)
     assert whole == broken
+
+
+@pytest.mark.slow
+def test_a_killed_run_of_views_gives_the_same_bytes(tmp_path: Path) -> None:
+    """Quick records are written several at a time: those that a kill takes are made again."""
+    whole, broken, hits = killed_and_resumed(tmp_path, kills=8, kind="views")
+    assert hits >= 4
+    assert len(whole) == 40
+    assert all('"alpha":0.0' in body for body in whole)
+    assert whole == broken
+
+
+def test_quick_records_are_written_together_and_all_of_them(
+    linear_model: nn.Module, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first at once, since it claims the run; the others in few writes, and what waits when votes end badly too."""
+    writes: list[int] = []
+    append_all = SqliteStore.append_all
+
+    def counted(store: SqliteStore, rows: Iterable[Any]) -> None:
+        given = list(rows)
+        writes.append(len(given))
+        append_all(store, given)
+
+    monkeypatch.setattr(SqliteStore, "append_all", counted)
+    monkeypatch.setattr("smoothcert.run.TOGETHER", 1e9)
+
+    def stop(progress: Progress) -> None:
+        if progress.done == 5:
+            raise KeyboardInterrupt
+
+    viewed = sc.Smoother(linear_model, sc.Bands(width=4), threat="patch:1")
+    with pytest.raises(KeyboardInterrupt):
+        sc.certify_all(viewed, dataset, tmp_path / "run", progress=stop)
+    assert writes == [1, 4]
+    assert [record.index for record in records(tmp_path / "run")] == [0, 1, 2, 3, 4]
+    sc.certify_all(smoother(linear_model), dataset, tmp_path / "noise", indices=[0, 1, 2])
+    assert writes == [1, 4, 1, 1, 1]
 
 
 class TestAStartThatFailed:

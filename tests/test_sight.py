@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 import smoothcert as sc
+from smoothcert import calibration
 from smoothcert.asks import tally
 from smoothcert.certificates import Soundness
 from smoothcert.data.rows import ArrayDataset
@@ -24,6 +25,7 @@ from smoothcert.recertify import recertify
 from smoothcert.records.record import Record, certificate_of
 from smoothcert.regions import Region
 from smoothcert.run import certify_all
+from smoothcert.sight import Sight
 from smoothcert.store import open_run
 from smoothcert.store.in_memory import InMemoryStore
 from smoothcert.threats import Patch, ReplacedRegion
@@ -88,6 +90,16 @@ def test_blocks_divide_the_views_evenly() -> None:
     bands = sc.Smoother(network(), view_named("bands:width=2"), threat="patch:1")
     bands.suit((1, 7, 7))
     assert bands.plan.block == 7
+    wide = sc.Smoother(network(), view_named("bands:width=2"), threat="patch:1", engine=Engine(block=1000))
+    wide.suit((1, 7, 7))
+    assert wide.plan.block == 7  # a row beyond the last view would be classified and not counted
+
+
+def test_calibration_keeps_blocks_that_divide_the_views(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For small inputs blocks of five times the usual size are tried, of which 7 views would fill a hundredth."""
+    monkeypatch.setitem(calibration.CANDIDATES, "cpu", ("torch",))
+    found = sc.calibrate(network(), Sight(view_named("bands:width=2")), PICTURES[0], Engine(workers=1))
+    assert (found.engine.block, {trial.block for trial in found.trials}) == (7, {7})
 
 
 def marks(x: Tensor) -> Tensor:
@@ -286,6 +298,32 @@ def test_records_are_the_same_bytes_and_read_back(spec: str, against: dict) -> N
         assert record.leader == record.label
         assert record.log_volume is None or isinstance(back.region, Region)
         assert ("threat" in json.loads(record.to_json())) is isinstance(back.region, ReplacedRegion)
+
+
+@pytest.mark.slow  # two of the runtimes take seconds to be imported
+@pytest.mark.filterwarnings("ignore:the network seems to answer at random")
+@pytest.mark.parametrize("spec", ["bands:width=2,hidden=0,confidence=0.4", "splitting:lam=0.1"])
+def test_records_are_the_same_bytes_in_every_runtime(spec: str) -> None:
+    """Who computes the network changes no vote: rounding decides none of these, whose classes are never nearly alike."""
+    pytest.importorskip("onnxruntime", reason="it is not installed")
+    pytest.importorskip("openvino", reason="it is not installed")
+    pytest.importorskip("onnxscript", reason="torch's exporter needs it; it is not installed")
+    against = {"norm": 1} if spec.startswith("splitting") else {"threat": "patch:1"}
+
+    model = network()
+    for weights in model.parameters():
+        weights.data *= 6
+
+    def found(runtime: str, workers: int) -> list[str]:
+        engine = Engine(workers=workers, runtime=runtime)
+        return texts(
+            certify_all(sc.Smoother(model, view_named(spec), **against, engine=engine), data(), InMemoryStore())
+        )
+
+    plain = found("torch", 1)
+    assert any(np.count_nonzero(json.loads(text)["estimation"]) > 1 for text in plain)
+    for runtime in ("folded", "onnxruntime", "openvino"):
+        assert found(runtime, 2) == plain, runtime
 
 
 def test_complete_votes_are_judged_again_for_another_threat(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 # checkers read the lines themselves, so that both refuse a name that does not exist.
 from smoothcert.attacks.check import attack as attack
 from smoothcert.calibration import calibrate as calibrate
+from smoothcert.cascade import Cascade as Cascade
 from smoothcert.certificates import Certificate as Certificate
 from smoothcert.certificates import Soundness as Soundness
 from smoothcert.data.guests import as_dataset as as_dataset

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,10 +22,12 @@ from smoothcert.noise import Noise
 from smoothcert.polling import default_block, make_fixed
 from smoothcert.runtimes import runtime_named
 from smoothcert.seeds import Stage, draws_for
+from smoothcert.sight import Sight
 
 # Compiling takes tens of seconds, and on a CPU gives less than the libraries below.
-CANDIDATES = {"cpu": ("torch", "folded", "onnxruntime", "openvino"), "cuda": ("torch", "folded", "compiled")}
+CANDIDATES = {"cpu": ("torch", "onnxruntime", "openvino", "folded"), "cuda": ("torch", "folded", "compiled")}
 SECONDS = 0.15  # of each measurement, at least
+LONGEST, TIMES = 5.0, 10  # seconds, or times that of the first trial, after which nothing more is tried
 GAIN = 0.95  # of the time: less is noise, and what is simpler is kept
 WORTH = 20.0  # seconds of votes below which nothing is gained: to export a network takes a few
 SMALL = 1024  # numbers of an input up to which large blocks are tried: a call's own cost counts there
@@ -75,24 +77,36 @@ def calibrate(
 ) -> Calibration:
     """The engine with which votes on inputs such as x, (*event), are cast fastest here.
 
-    What the engine says of block and workers is kept. votes: of all inputs together; where torch casts them in the time that a
-    calibration takes, nothing else is tried. A runtime that is not installed, cannot take the network or does not
-    answer as torch does is left out, and the trials say why. ``engine`` is what a Smoother takes.
+    What the engine says of block and workers is kept; all views of an input are asked in blocks that divide them evenly. votes: of all inputs together; where torch casts them in the time that a
+    calibration takes, nothing else is tried, nor after five seconds (or ten times what it takes to time torch). A runtime that is not
+    installed, cannot take the network or does not answer as torch does is left out, and the trials say why. ``engine`` is what a Smoother takes.
     """
     began, given = time.perf_counter(), engine or Engine()
     bench = Bench(as_classifier(model), noise, x.to(device_named(given.device)))
     make_fixed(bench.classifier)
-    block, workers = given.block or default_block(tuple(x.shape)), given.workers or bench.workers
+    views = noise.view.count(tuple(x.shape)) if isinstance(noise, Sight) and noise.view.complete else None
+    block, workers = given.block or default_block(tuple(x.shape), views), given.workers or bench.workers
     first, *rest = CANDIDATES[bench.x.device.type]
     trials = [bench.tried(first, block, workers)]
     if votes * 1e-6 * (trials[0].micros or 0.0) < WORTH:
         return Calibration(replace(given, runtime=first), time.perf_counter() - began, tuple(trials))
-    trials += [bench.tried(name, block, workers) for name in rest]
-    best = _fastest(trials)
-    if given.block is None:
-        best = _fastest(_added(trials, best, (bench.tried(best.runtime, other, workers) for other in others(block, x))))
+    ends = began + max(LONGEST, TIMES * (time.perf_counter() - began))
+
+    def try_more(settings: Iterable[tuple[str, int, int]]) -> Trial:
+        """The best of these and of what was best before, while there is time."""
+        found = [best]
+        for setting in settings:
+            if time.perf_counter() < ends:
+                found.append(bench.tried(*setting))
+        trials.extend(found[1:])
+        return _fastest(found)
+
+    best = trials[0]
+    best = try_more((name, block, workers) for name in rest)
+    if given.block is None and views is None:
+        best = try_more((best.runtime, other, workers) for other in others(block, x))
     if given.workers is None and workers > 1:
-        best = _fastest(_added(trials, best, [bench.tried(best.runtime, best.block, workers // 2)]))
+        best = try_more([(best.runtime, best.block, workers // 2)])
     chosen = replace(given, runtime=best.runtime, block=best.block, workers=best.workers)
     return Calibration(chosen, time.perf_counter() - began, tuple(trials))
 
@@ -113,13 +127,6 @@ def _fastest(trials: list[Trial]) -> Trial:
         if trial.micros is not None and (best.micros is None or trial.micros < GAIN * best.micros):
             best = trial
     return best
-
-
-def _added(trials: list[Trial], best: Trial, more: Iterator[Trial] | list[Trial]) -> list[Trial]:
-    """The best so far and more trials, which join the others."""
-    found = list(more)
-    trials += found
-    return [best, *found]
 
 
 class Bench:

@@ -25,6 +25,11 @@ class ModelSettings(Checked):
         "Weights for a built-in name or a factory, in training those to start from: .safetensors, or .pt read safely.",
         metavar="FILE",
     )
+    cascade: str | None = setting(
+        None,
+        "Instead of a model and its noise: a TOML file that names the stages of a cascade, each with model and sigma.",
+        metavar="FILE",
+    )
     mean: tuple[float, ...] = setting((), "Channel means: normalisation put into the model.")
     std: tuple[float, ...] = setting((), "Channel standard deviations.", above=0)
     identity: str | None = setting(

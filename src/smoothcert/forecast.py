@@ -12,6 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from smoothcert.asks import Ask, Noisy
+from smoothcert.cascade import Cascade
 from smoothcert.estimators import Judge, estimator_of
 from smoothcert.plan import Plan
 from smoothcert.radius import RadiusTarget
@@ -58,7 +59,8 @@ class Forecast:
 
 def forecast(smoother: Smoother, x: Tensor, index: int, inputs: int) -> Forecast:
     """What certifying so many inputs like this one, (\\*event), may cost; a block of votes is timed, and none is counted."""
-    votes = inputs * (smoother.plan.trials + smoother.select)
+    stages = list(smoother) if isinstance(smoother, Cascade) else [smoother]
+    votes = inputs * sum(stage.plan.trials + stage.select for stage in stages)
     seconds, classes = _seconds_of_block(smoother, x, index)
     plan, dim = smoother.plan, math.prod(x.shape)
     largest = largest_radius(smoother, x.shape)

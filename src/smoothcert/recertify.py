@@ -126,6 +126,10 @@ def _plain(plan: Plan) -> dict[str, Any]:
 def check_judgeable(configuration: Mapping[str, Any], records: Sequence[Record]) -> None:
     """Refuse certificates that do not follow from their votes."""
     check_classes("the run", records)
+    if any(record.stages for record in records):
+        raise SettingError(
+            "this run is of a cascade, whose stages were asked as its plan wanted; certify anew by another plan"
+        )
     if "memory" in configuration:
         raise SettingError(
             "the certificates of this run were settled by a memory, which rests on more than votes; they cannot be judged "

@@ -7,15 +7,17 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from time import perf_counter
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from smoothcert.cascade import Cascade, StagePoll
 from smoothcert.certificates import Certificate
 from smoothcert.data.base import Dataset
 from smoothcert.data.guests import as_dataset
@@ -34,8 +36,10 @@ from smoothcert.records.record import Parameter, Record, record_of
 from smoothcert.regressor import SmoothedRegressor
 from smoothcert.smoother import Batch, FixedNoise, Poll, Smoother, machine_facts
 from smoothcert.store import VOID, Keeper, Place, ResultStore, check_not_void, opened
+from smoothcert.store.base import Row
 from smoothcert.store.pictures import picture_of
 
+TOGETHER = 0.25  # seconds in which quick records are gathered for one write
 Facts = dict[str, Any]
 Given = TypeVar("Given", bound=Place)
 
@@ -112,8 +116,10 @@ def certify_all(
         raise SettingError(
             "noise with a row per input belongs to one batch, not to a data set; give one scale for all, or a tuner"
         )
-    if memory is not None and isinstance(smoother, SmoothedRegressor):
-        raise SettingError("a memory keeps labels, and a regressor has none; leave it out")
+    if memory is not None and isinstance(smoother, SmoothedRegressor | Cascade):
+        raise SettingError(
+            "a memory keeps what noise of an input's own promised, and a regressor or cascade has none; leave it out"
+        )
     facts = describe(smoother, dataset)
     smoother.tuner.check(facts)
     if chosen:
@@ -130,7 +136,9 @@ def certify_all(
         left = [index for index in (chosen if settler is None else sorted(chosen)) if index not in known]
         done, votes = len(chosen) - len(left), 0
         batches = (left[start : start + rows] for start in range(0, len(left), rows))
-        with _probed(smoother, run, settler):
+        # All views of an input may take less than to sync its record; what a memory settled must be kept at once.
+        patience = TOGETHER if smoother.aim.complete and settler is None else 0.0
+        with _probed(smoother, run, settler), _keeping(run, patience) as keep:
             if left:
                 smoother.refer_to(dataset)
             for poll in smoother.polls(_loaded(smoother, seen, indices) for indices in batches):
@@ -141,7 +149,7 @@ def certify_all(
                 x = poll.x if seen is dataset else torch.from_numpy(dataset.inputs([poll.index]))[0]
                 certificate = smoother.about_input(certificate, x)
                 record = record_poll(smoother, poll, certificate, dataset, run)
-                run.append(record, poll.seconds, picture_of(x.cpu().numpy()))
+                keep((record, poll.seconds, picture_of(x.cpu().numpy())))
                 if not votes:
                     _check_owned(run, facts, store)
                 done, votes = done + 1, votes + record.trials + sum(record.selection)
@@ -157,6 +165,30 @@ def norms_behind(smoother: Smoother) -> dict[str, Any]:
     matrix, scale = smoother.front.matrix, smoother.noise.scale.cpu().numpy()
     shared = LinearRegion.behind(np.zeros(matrix.shape[1]), matrix, scale, 1.0, smoother.norm).map
     return {"front_norms": {f"{norm:g}": shared.norm(norm, smoother.norm) for norm in (1.0, 2.0, math.inf)}}
+
+
+@contextmanager
+def _keeping(store: ResultStore, patience: float) -> Iterator[Callable[[Row], None]]:
+    """What appends a row to the store: at once, or with all that come within ``patience`` seconds in one write."""
+    waiting: list[Row] = []
+    last = -math.inf
+
+    def write() -> None:
+        rows, waiting[:] = waiting[:], []
+        store.append_all(rows)
+
+    def keep(row: Row) -> None:
+        nonlocal last
+        waiting.append(row)
+        if perf_counter() - last >= patience:
+            write()
+            last = perf_counter()
+
+    try:
+        yield keep
+    finally:
+        if waiting:
+            write()
 
 
 def _named(smoother: Smoother, dataset: Dataset) -> dict[str, Any]:
@@ -200,7 +232,11 @@ def check_classes(smoother: Smoother, dataset: Dataset, indices: Sequence[int]) 
     make_fixed(smoother.model)
     x = torch.from_numpy(dataset.inputs(indices[:1])).to(smoother.device)
     with torch.inference_mode():
-        classes = smoother.pollster.classify(x.repeat(smoother.plan.block, *[1] * (x.ndim - 1))).shape[1]
+        classes = (
+            smoother.classes
+            if isinstance(smoother, Cascade)
+            else smoother.pollster.classify(x.repeat(smoother.plan.block, *[1] * (x.ndim - 1))).shape[1]
+        )
     largest = max((truth for truth in dataset.truths(indices) if truth is not None), default=0)
     if largest >= classes:
         raise ModelError(
@@ -243,7 +279,7 @@ def record_poll(
     def parameter(value: Tensor) -> Parameter:
         return float(value) if value.ndim == 0 else store.put(value.cpu().numpy())
 
-    return record_of(
+    record = record_of(
         certificate,
         poll.ballot,
         index=poll.index,
@@ -261,6 +297,10 @@ def record_poll(
         box=dataset.box,
         front=None if smoother.front is None else (store.put(smoother.front.matrix), smoother.front.slack),
     )
+    if not isinstance(poll, StagePoll) or not isinstance(smoother, Cascade):
+        return record
+    tables = tuple((*map(int, votes.counts[0, -1]), int(votes.invalid[0, -1])) for votes in poll.asked)
+    return replace(record, law=smoother.words, scale=1.0, loc=0.0, stages=tables)
 
 
 @contextmanager

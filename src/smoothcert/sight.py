@@ -88,6 +88,12 @@ class Sight(Noise):
         numbers = np.linspace(0, views, min(number, views), endpoint=False).astype(np.int64)
         return torch.as_tensor(self.view.lens(shape, numbers), device=device)
 
+    def copies(self, x: Tensor, count: int, draws: TorchDraws) -> Tensor:
+        """``count`` views of one input: the first, beginning again after the last, or drawn ones where not all are asked."""
+        shape = tuple(x.shape)
+        lens = self.numbered(0, count, shape, x.device) if self.view.complete else self.draw(count, shape, draws)
+        return self.placer(x)(lens, lens)
+
     def placer(self, x: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
         """A function from lenses to what is seen of x, (count, *event); whole numbers are divided once, in float32.
 

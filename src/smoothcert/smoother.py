@@ -239,12 +239,10 @@ class Smoother(nn.Module, metaclass=_Brief):
         All views of an input are asked in blocks of about one size. A shape that the views or the threat do not fit is refused.
         """
         views = self.aim.views(tuple(shape))
-        block = self.engine.block or default_block(tuple(shape))
-        if views is not None and self.engine.block is None:
-            block = -(-views // -(-views // block))
-        elif views is None and self.engine.block is not None:
+        block = self.engine.block or default_block(tuple(shape), views)
+        if self.engine.block is not None:
             # More copies than there are votes would be classified and not counted.
-            block = min(block, max(self.plan.trials, self.select))
+            block = min(block, views or max(self.plan.trials, self.select))
         if block != self.plan.block:
             self.plan, self.pollster = replace(self.plan, block=block), replace(self.pollster, block=block)
 
@@ -283,7 +281,7 @@ class Smoother(nn.Module, metaclass=_Brief):
         """What the noise is laid on, for every input of a data set: the inputs themselves, or their numbers behind the front."""
         return dataset if self.front is None else self.front.over(dataset)
 
-    def seen(self, x: Tensor) -> Tensor:
+    def encoded(self, x: Tensor) -> Tensor:
         """The same for a batch, (batch, *seen); where x asks for gradients they pass, as if nothing were rounded."""
         if self.front is None:
             return x
@@ -326,7 +324,7 @@ class Smoother(nn.Module, metaclass=_Brief):
         The noise comes from torch's global generator, anew at every call, for code that attacks or trains the
         smoothed classifier; certificates never use it.
         """
-        seen = self.seen(x)
+        seen = self.encoded(x)
         draws = (self.model(self.noise.noisy(seen)).softmax(dim=-1) for _ in range(self.forward_draws))
         return torch.stack(list(draws)).mean(dim=0)
 
@@ -336,7 +334,7 @@ class Smoother(nn.Module, metaclass=_Brief):
         Each answer is wrong with probability at most alpha (Cohen et al. 2019, Predict). With a memory, what it promised
         is answered without asking the model, and every other answer becomes a promise for this input.
         """
-        x = self.seen(checked(x))
+        x = self.encoded(checked(x))
         if self.memory is None:
             return self._vote(Batch(x, range(first_index, first_index + len(x))), votes)
         centers = [self.noise.center_of(row) for row in x]
@@ -388,7 +386,7 @@ class Smoother(nn.Module, metaclass=_Brief):
         """The batch as the noise is laid on it; the inputs are kept."""
         x = checked(batch.x)
         given.extend(x)
-        return replace(batch, x=self.seen(x))
+        return replace(batch, x=self.encoded(x))
 
     def _batches(self, x: Any, first_index: int) -> Iterator[Batch]:
         """The inputs with their indices; those of a data set a few at a time, with their truths."""

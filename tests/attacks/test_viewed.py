@@ -1,5 +1,6 @@
 """The falsifier of views: sound certificates hold, and one place, pixel or step more than proved is found."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 
@@ -11,6 +12,7 @@ from torch import Tensor
 import smoothcert as sc
 from smoothcert.attacks.candidates import candidates
 from smoothcert.certificates import Soundness
+from smoothcert.data import load
 from smoothcert.errors import SettingError
 from smoothcert.regions import Region
 from smoothcert.threats import ReplacedRegion, threat_named
@@ -78,6 +80,55 @@ def test_one_more_is_found(view: str, shape: tuple[int, ...], against: dict) -> 
     (beyond,) = sc.attack(certificates, smoothed, x, budget=2000, times=1.01)
     assert beyond.violated
     assert beyond.worst.votes == view_named(view).count(shape)
+
+
+DIGITS = [
+    ("bands:width=3,hidden=0", {"threat": "patch:2"}, (1, 28, 28)),
+    ("blocks:side=8,hidden=0", {"threat": "patch:2"}, (28, 28)),
+    ("ablation:keep=1,ask=all,hidden=0", {"norm": 0}, (1, 28, 28)),
+    ("chunks:length=28,hidden=0", {"threat": "span:2"}, (784,)),
+]
+
+
+def templates(x: Tensor, y: Tensor) -> Callable[[Tensor], Tensor]:
+    """The class whose mean picture fits best what is shown."""
+    means = torch.stack([x[y == label].flatten(1).mean(0) for label in range(10)])
+    weights, bias = means - means.mean(0), -0.01 * (means**2).sum(1)
+    return lambda seen: 4 * (seen.flatten(1) @ weights.T + bias)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("view", "against", "shape"), DIGITS)
+def test_two_hundred_certificates_of_each_kind_hold(view: str, against: dict, shape: tuple[int, ...]) -> None:
+    """Embedded digits and a rough classifier. The certificates are exact, and so are the verdicts: there is no allowance."""
+    dataset = load("digits", split="train")
+    x, y = torch.from_numpy(dataset.inputs(range(900))), torch.tensor(dataset.truths(range(900)))
+    _hold(sc.Smoother(templates(x, y), view_named(view), **against), x.reshape(900, *shape))
+
+
+@pytest.mark.slow
+def test_two_hundred_certificates_of_splitting_hold() -> None:
+    """Four numbers on the grid, whose sum decides; exact, as above."""
+
+    def large(x: Tensor) -> Tensor:
+        lead = x.flatten(1).sum(1) - 2
+        return torch.stack([-lead, lead], dim=1)
+
+    x = torch.randint(0, 256, (400, 1, 2, 2), generator=torch.Generator().manual_seed(1)) / 255
+    _hold(sc.Smoother(large, view_named("splitting:lam=0.5"), norm=1), x)
+
+
+def _hold(smoothed: sc.Smoother, inputs: Tensor) -> None:
+    """200 certificates of some size: searches take votes from more than half of them, and break none."""
+    every = smoothed.certify(inputs)
+    chosen = [at for at, certificate in enumerate(every) if certificate.radius > 0][:200]
+    certificates = [every[at] for at in chosen]
+    findings = sc.attack(certificates, smoothed, inputs[chosen], budget=240)
+    assert len(findings) == 200
+    assert all(finding.alpha == 0 for finding in findings)
+    assert sum(finding.violated for finding in findings) == 0
+    pairs = zip(findings, certificates, strict=True)
+    assert sum(found.worst.p_label < given.bound.lower for found, given in pairs) > 100
 
 
 def test_sampled_views_are_judged_by_fresh_votes() -> None:

@@ -106,9 +106,9 @@ def viewed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., E
 
 
 @contextmanager
-def served(explorer: Explorer) -> Iterator[Server]:
+def served(explorer: Explorer, beside: Explorer | None = None) -> Iterator[Server]:
     """The explorer's server, on a thread."""
-    with Server(explorer) as started:
+    with Server(explorer, beside) as started:
         thread = threading.Thread(target=started.serve_forever, daemon=True)
         thread.start()
         yield started
@@ -117,7 +117,8 @@ def served(explorer: Explorer) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def serve() -> Callable[[Explorer], AbstractContextManager[Server]]:
+def serve() -> Callable[..., AbstractContextManager[Server]]:
+    """serve(explorer, beside): the server of one run, or of two."""
     return served
 
 

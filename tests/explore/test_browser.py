@@ -3,10 +3,15 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from smoothcert.cli import app
+from smoothcert.cli.flags import Given
+from smoothcert.cli.of_run import certified_with
 from smoothcert.explore.explorer import Explorer
 from smoothcert.explore.server import Server
 
@@ -45,9 +50,9 @@ def opened(browser: Any, server: Server) -> Iterator[Callable[..., Any]]:
 
 def choose(page: Any, index: int) -> None:
     page.locator(f".list button[data-index='{index}']").click()
-    page.locator("#input h2", has_text=f"Input {index}").wait_for()
+    page.locator("#input h2", has_text=f"Input {index}").first.wait_for()
     page.locator("#around svg [aria-description='cells'], #around canvas.places").first.wait_for()
-    page.locator(".verdict").wait_for()
+    page.locator(".verdict").first.wait_for()
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +140,73 @@ def test_it_fits_the_screen(opened: Callable[..., Any], size: dict[str, int], sc
     assert page.locator("#noise .strip img").count() == 13  # twelve copies and the map of one channel
     sizes = page.evaluate("[...document.querySelectorAll('#noise img')].map(one => one.naturalWidth)")
     assert set(sizes) == {28}
+
+
+@pytest.mark.slow
+def test_nobody_is_kept_out(opened: Callable[..., Any], serious: Callable[..., list[str]]) -> None:
+    page = opened()
+    page.locator("progress").wait_for(state="detached")
+    assert serious(page) == []
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    assert serious(page) == []
+    page.locator("h1").evaluate("one => { one.style.color = 'var(--edge)'; }")
+    assert [found.partition(":")[0] for found in serious(page, "header")] == [
+        "color-contrast"
+    ]  # what is wrong is found
+
+
+def test_the_other_controls(opened: Callable[..., Any]) -> None:
+    page = opened()
+    page.get_by_label("votes", exact=True).select_option("1000")
+    page.locator("#around .verdict + .facts svg[aria-description*=' of 1000']").wait_for()
+    page.get_by_label("along").select_option("b")
+    page.get_by_label("how far").fill("1.5")
+    page.locator(".verdict[data-inside=false]").wait_for()
+    first, second = (
+        page.locator("#around [aria-description='point'] circle").evaluate(
+            "one => [Number(one.getAttribute('cx')), Number(one.getAttribute('cy'))]"
+        ),
+        page.locator("#around [aria-description='cells']").bounding_box(),
+    )
+    assert first[1] < second["height"] / 2 - 20  # up, along the second axis
+    page.get_by_label("brush").select_option("-1")
+    canvas = page.get_by_label("draw a perturbation")
+    canvas.scroll_into_view_if_needed()
+    canvas.click(position={"x": 10, "y": 10})
+    page.locator(".verdict", has_text="outside [0, 1]").wait_for()  # darker than black
+    page.get_by_label("brush").select_option("0")
+    canvas.click(position={"x": 10, "y": 10})
+    page.locator(".verdict", has_text=" 0 numbers changed").wait_for()
+    outcomes = page.get_by_label("outcome").locator("option").evaluate_all("all => all.map(one => one.value)")
+    for outcome in outcomes[1:]:
+        page.get_by_label("outcome").select_option(outcome)
+        assert 1 <= page.locator(".list li").count() < 4
+    page.get_by_label("outcome").select_option("")
+    page.get_by_label("true class").select_option("7")
+    assert page.locator(".list li").count() == 1
+    page.locator("#theme").click()
+    page.locator("#theme").click()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_a_second_run_stands_beside(
+    opened: Callable[..., Any], serve: Callable[..., Any], run: Path, explorer: Explorer, tmp_path: Path
+) -> None:
+    """Each side has its own plane and its own point."""
+    words = ["certify", "--config", run / "run.toml", "--seed", 1, "--limit", 2, "--out", tmp_path / "other"]
+    assert CliRunner().invoke(app, [*map(str, words)], catch_exceptions=False).exit_code == 0
+    other = Explorer(*certified_with(tmp_path / "other", Given()), tmp_path / "other")
+    with serve(explorer, other) as both:
+        page = opened(at=both)
+        assert page.locator(".look").count() == 2
+        assert page.locator("#input h2").all_inner_texts() == ["Input 1", "Input 1 in other"]
+        left, right = page.locator(".look").first, page.locator(".look").last
+        assert left.locator("#votes").inner_text() != right.locator("#votes").inner_text()  # other draws, other votes
+        right.locator("[data-inside=true]").wait_for()
+        left.get_by_label("how far").fill("2")
+        left.locator("[data-inside=false]").wait_for()
+        assert right.locator("[data-inside=true]").count() == 1
+    other.close()
 
 
 def test_a_patch_on_the_picture(opened: Callable[..., Any], viewed: Callable[..., Explorer], serve: Callable) -> None:

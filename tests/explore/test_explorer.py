@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from smoothcert.data.guests import as_dataset
 from smoothcert.data.rows import ArrayDataset
 from smoothcert.errors import InputError, RunError, SettingError, SmoothcertError
 from smoothcert.explore import directions
@@ -64,7 +65,7 @@ def small(tmp_path: Path) -> Specimen:
     x = torch.linspace(-1, 1, 6)
     [poll] = smoother.polls([Batch(x[None], [0])])
     with SqliteStore(tmp_path) as store:
-        record = record_poll(smoother, poll, smoother.conclude(poll), None, store)
+        record = record_poll(smoother, poll, smoother.conclude(poll), as_dataset(x[None]), store)
         return Specimen(record, smoother, x, store)
 
 

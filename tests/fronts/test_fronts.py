@@ -73,11 +73,11 @@ class TestNumbers:
     def test_gradients_pass(self, pca):
         smoother = smoothed(pca)
         x = torch.from_numpy(DIGITS.inputs(range(2)))
-        exact = smoother.seen(x)
-        moved = smoother.seen(x.clone().requires_grad_())
+        exact = smoother.encoded(x)
+        moved = smoother.encoded(x.clone().requires_grad_())
         assert torch.allclose(exact, moved.detach(), atol=2 / pca.levels)
         point = x.clone().requires_grad_()
-        smoother.seen(point)[:, 3].sum().backward()
+        smoother.encoded(point)[:, 3].sum().backward()
         assert torch.allclose(point.grad[0].flatten(), torch.from_numpy(pca.matrix[3]).float())
 
     def test_a_network_may_decode(self, pca):

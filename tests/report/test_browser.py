@@ -332,6 +332,33 @@ def test_it_fits_the_screen_in_both_colours(opened: Make, report: Path, size: di
     page.wait_for_function("document.querySelector('#curves figure svg').getBoundingClientRect().width <= 700")
 
 
+@pytest.mark.slow
+def test_nobody_is_kept_out(opened: Make, report: Path, serious: Make) -> None:
+    page = opened(report)
+    page.wait_for_selector("#curves svg")
+    page.locator("details").evaluate_all("all => all.forEach((one) => { one.open = true; })")
+    assert serious(page) == []
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    assert serious(page) == []
+    page.locator("#theme").evaluate("one => { one.textContent = ''; one.title = ''; }")
+    assert [found.partition(":")[0] for found in serious(page, "header")] == ["button-name"]  # what is wrong is found
+
+
+def test_rows_say_what_they_mean(opened: Make, report: Path) -> None:
+    page = opened(report)
+    words = page.locator("#tables").inner_text()
+    assert "proxy radius: of the ball that has the region's volume" in words
+    assert "echo: how often other inputs are answered the same label" in words
+    assert "1\u202f000 at most, after 100 that choose the class" in page.locator(".about").inner_text()
+    short = page.locator(".strip.short figcaption")
+    assert short.count() > 0
+    assert all("faint: below the cross-hair" in one for one in short.all_inner_texts())
+    assert not any("faint" in one for one in page.locator(".strip:not(.short) figcaption").all_inner_texts())
+    bars = page.locator("#behind figure svg").nth(2).locator("g[aria-label=rect] rect")  # sigma is the same for all
+    wide = page.locator("#behind figure svg").nth(2).bounding_box()["width"]
+    assert all(box["width"] < wide / 8 for box in [bar.bounding_box() for bar in bars.all()])
+
+
 def test_it_prints(opened: Make, report: Path, tmp_path: Path) -> None:
     page = opened(report, scheme="dark")
     page.emulate_media(media="print")

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from smoothcert.client import Client
-from smoothcert.data.base import ArrayDataset
+from smoothcert.data import ArrayDataset
 from smoothcert.engine import Engine
 from smoothcert.memory.memory import Memory
 from smoothcert.noise import Noise

@@ -16,7 +16,7 @@ from tests.serve.conftest import PLANE, Running, at, serving, smoother_with, unt
 from torch import Tensor
 
 from smoothcert.client import AsyncClient, Client, ServerError
-from smoothcert.data.base import ArrayDataset
+from smoothcert.data import ArrayDataset
 from smoothcert.engine import Engine
 from smoothcert.memory.memory import Memory
 from smoothcert.serve import points

@@ -20,7 +20,7 @@ from PIL import Image
 from tests.serve.conftest import Running, at, serving, until
 
 from smoothcert.client import Client, ServerError
-from smoothcert.data.base import ArrayDataset
+from smoothcert.data import ArrayDataset
 from smoothcert.errors import SettingError
 from smoothcert.memory.memory import Memory
 from smoothcert.noise import Noise

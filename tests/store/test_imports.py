@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from smoothcert.certificates import Soundness
-from smoothcert.data.base import ArrayDataset
+from smoothcert.data import ArrayDataset
 from smoothcert.engine import Engine
 from smoothcert.errors import DataError, RunError, SettingError
 from smoothcert.metrics.curves import abstention, average_certified_radius, certified_accuracy
@@ -234,7 +234,7 @@ def test_logs_of_views_come_back(tmp_path: Path, views: str, against: dict, alph
         back = list(store.records())
     assert len(back) == 5
     for one, other in zip(own, back, strict=True):
-        same = ("index", "truth", "label", "norm", "threat", "exact", "alpha", "trials", "against", "law")
+        same = ("index", "truth", "label", "norm", "threat", "exact", "alpha", "trials", "against", "law", "scale")
         assert [getattr(one, name) for name in same] == [getattr(other, name) for name in same]
         assert 0 <= one.radius - other.radius < 1e-4
         assert other.soundness is Soundness.IMPORTED

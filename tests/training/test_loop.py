@@ -168,12 +168,13 @@ def test_a_run_killed_within_an_epoch_resumes_to_the_same_weights(unbroken: Path
 )
 def test_every_option_resumes(change: dict[str, Any], unbroken: Path, tmp_path: Path) -> None:
     settings = replace(SETTINGS, epochs=2, **change)
-    dropout = {"name": "own:dropout", "shape": SHAPE, "classes": 3}
+    classes = 3 + RECIPES[settings.recipe].passes
+    dropout = {"name": "own:dropout", "shape": SHAPE, "classes": classes}
 
     def model() -> nn.Module:
         with torch.random.fork_rng():
             torch.manual_seed(0)
-            return nn.Sequential(nn.Flatten(), nn.Dropout(0.2), nn.Linear(64, 3))
+            return nn.Sequential(nn.Flatten(), nn.Dropout(0.2), nn.Linear(64, classes))
 
     whole = run(tmp_path / "whole", settings, model(), architecture=dropout)
     with pytest.raises(Stop):

@@ -114,6 +114,11 @@ def several_draws(weight: np.ndarray, x: np.ndarray, y: int, noise: np.ndarray, 
     return float(np.mean([-np.log(p[y]) for p in answers(weight, x, noise)]))
 
 
+def gambler(weight: np.ndarray, x: np.ndarray, y: int, noise: np.ndarray, scale: float) -> float:
+    [chances] = answers(weight, x, noise)
+    return -np.log(chances[y] + chances[-1] / 2.5)
+
+
 CASES: dict[str, tuple[str, Any, int]] = {
     "gaussian": ("gaussian", gaussian, 1),
     "stability": ("stability", stability, 1),
@@ -121,6 +126,7 @@ CASES: dict[str, tuple[str, Any, int]] = {
     "smoothadv": ("smoothadv:draws=3", smoothadv, 3),
     "macer": ("macer:draws=3,sharpness=2", macer, 3),
     "ucan": ("ucan:draws=3", several_draws, 3),
+    "gambler": ("gambler:odds=2.5", gambler, 1),
 }
 
 

@@ -11,9 +11,11 @@ from torch import Tensor
 
 from smoothcert.attacks import ATTACKS, DEFAULT, Attack, attack_named
 from smoothcert.attacks.numbers import sides
+from smoothcert.attacks.steps import judge_cascade
 from smoothcert.attacks.verdict import judge
 from smoothcert.attacks.victim import Victim
 from smoothcert.attacks.viewed import check_views
+from smoothcert.cascade import Cascade
 from smoothcert.certificates import Certificate, Soundness
 from smoothcert.errors import InputError, ModelError, SettingError
 from smoothcert.estimators.bounds import check_alpha
@@ -25,7 +27,7 @@ from smoothcert.records.findings import Attempt, Finding, worst_of
 from smoothcert.regions import Region
 from smoothcert.regressor import SmoothedRegressor
 from smoothcert.sight import Sight
-from smoothcert.smoother import Smoother, checked
+from smoothcert.smoother import Batch, Smoother, checked
 
 NEARER = "nearer"  # the attempt that moves a violation towards the input
 HALVINGS = 12
@@ -112,6 +114,8 @@ def check(
     if isinstance(smoother, SmoothedRegressor):
         return _check_numbers(certificate, smoother, x, index, effort, times)
     assert certificate.label is not None
+    if isinstance(smoother, Cascade):
+        return _check_cascade(certificate, smoother, x, index, effort, times)
     if isinstance(smoother.noise, Sight):
         if certificate.soundness is Soundness.MEMORY:  # the memory answers there, not the views
             raise SettingError(
@@ -133,19 +137,7 @@ def check(
     if worst.violated:
         offset = _nearer(victim, offset)
         tried.append((judge(victim, NEARER, offset, votes=effort.votes, alpha=share), offset))
-    return Finding(
-        index=index,
-        label=certificate.label,
-        soundness=certificate.soundness,
-        times=times,
-        radius=victim.region.radius,
-        norm=victim.region.norm,
-        certificate_alpha=certificate.bound.alpha,
-        alpha=effort.alpha,
-        attempts=tuple(attempt for attempt, _ in tried),
-        offset=_worst(tried)[1].reshape(victim.shape),
-        shared_noise=smoother.driver.shared_noise,
-    )
+    return _finding(certificate, victim, effort, times, tried, smoother.driver.shared_noise)
 
 
 def _check_numbers(
@@ -164,6 +156,45 @@ def _check_numbers(
     radius = certificate.region.radius * times if isinstance(certificate.region, Region) else 0.0
     shared = smoother.driver.shared_noise
     return replace(worst, label=None, radius=radius, alpha=effort.alpha, attempts=attempts, shared_noise=shared)
+
+
+def _check_cascade(
+    certificate: Certificate, cascade: Cascade, x: Tensor, index: int, effort: Effort, times: float
+) -> Finding:
+    """All attacks on every stage; what they found is judged by the whole."""
+    cascade.probe(Batch(x[None], [index]))
+    tried: list[tuple[Attempt, FloatArray]] = []
+    victims = [Victim(certificate, stage, x, index, None, times) for stage in cascade]
+    named = [(victim, search) for victim in victims for search in _searches(effort, victim)]
+    for victim, search in named:
+        offset, name = search.find(victim, effort.budget), f"{search.title} at stage {1 + victims.index(victim)}"
+        share = effort.alpha / len(named)
+        tried.append((judge_cascade(cascade, victim, name, offset, votes=effort.votes, alpha=share), offset))
+    return _finding(certificate, victims[0], effort, times, tried, cascade.driver.shared_noise)
+
+
+def _finding(
+    certificate: Certificate,
+    victim: Victim,
+    effort: Effort,
+    times: float,
+    tried: Sequence[tuple[Attempt, FloatArray]],
+    shared: bool,
+) -> Finding:
+    """All that was tried on one certificate."""
+    return Finding(
+        index=victim.index,
+        label=certificate.label,
+        soundness=certificate.soundness,
+        times=times,
+        radius=victim.region.radius,
+        norm=victim.region.norm,
+        certificate_alpha=certificate.bound.alpha,
+        alpha=effort.alpha,
+        attempts=tuple(attempt for attempt, _ in tried),
+        offset=_worst(tried)[1].reshape(victim.shape),
+        shared_noise=shared,
+    )
 
 
 def _searches(effort: Effort, victim: Victim) -> list[Attack]:

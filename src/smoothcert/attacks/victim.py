@@ -47,7 +47,7 @@ class Victim:
         check_projectable(certificate.region.norm)
         self.smoother, self.x, self.index, self.label = smoother, x, index, certificate.label
         self.shape = tuple(x.shape)
-        self.seen = tuple(smoother.seen(x[None]).shape[1:])  # what the noise is laid on
+        self.seen = tuple(smoother.encoded(x[None]).shape[1:])  # what the noise is laid on
         smoother.suit(self.seen)
         if smoother.noise.per_input(len(self.seen)):
             raise SettingError(
@@ -146,13 +146,13 @@ class Victim:
             return None
         if self.smoother.front is None:
             return self.memory.answer(self._exact(point[None])[0])
-        return self.memory.answer(self.smoother.noise.center_of(self.smoother.seen(point[None])[0]))
+        return self.memory.answer(self.smoother.noise.center_of(self.smoother.encoded(point[None])[0]))
 
     def chosen(self, points: Tensor) -> list[Noise]:
         """The noise that the tuner chooses at each point, exactly as when it is deployed; with gradients if points ask."""
         smoother, number = self.smoother, len(points)
         with torch.enable_grad():  # a tuner may climb by gradients of its own
-            noise = smoother.tuner.choose(smoother, smoother.seen(points), smoother.noise, [self.index] * number)
+            noise = smoother.tuner.choose(smoother, smoother.encoded(points), smoother.noise, [self.index] * number)
         if not noise.per_input(len(self.seen)):
             rows = [noise.row(0, self.seen, 1)] * number
         else:
@@ -184,7 +184,7 @@ class Victim:
         rows = np.array([[1.0 if label == self.label else -1.0] * 2 for label in promised])
         asked = [at for at, label in enumerate(promised) if label is None]
         drawn: tuple[Noise | None, Tensor] = (None, torch.empty(0))
-        seen = self.smoother.seen(points)
+        seen = self.smoother.encoded(points)
         for at, noise in zip(asked, self._affordable(points[asked]) if asked else [], strict=True):
             if noise is not drawn[0]:
                 drawn = (noise, self._drawn(noise, votes))
@@ -237,7 +237,7 @@ class Victim:
         noises = self._affordable(points)
         copies = [
             noise.noisy(seen.expand(draws, *self.seen), generator)
-            for seen, noise in zip(self.smoother.seen(points), noises, strict=True)
+            for seen, noise in zip(self.smoother.encoded(points), noises, strict=True)
         ]
         return self._probabilities(torch.cat(copies), SHARP).reshape(len(points), draws, -1).mean(dim=1)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from smoothcert.cli.console import errors, progress_bar
 from smoothcert.config import DataSettings, NoiseSettings, Settings
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from smoothcert.noise import Noise
     from smoothcert.smoother import Smoother
     from smoothcert.views import View
+
+STAGE = ("model", "weights", "noise", "sigma", "scale", "estimate", "select")  # what a stage of a cascade may say
 
 
 def dataset_of(settings: DataSettings, split: str = "test") -> Dataset:
@@ -40,8 +42,16 @@ def indices_of(settings: DataSettings, dataset: Dataset) -> list[int]:
     return asked if settings.shard is None else shard_of(asked, settings.shard)
 
 
+def _is_file(source: str) -> bool:
+    """Does the model's file say how many classes it has?"""
+    return Path(source).suffix == ".safetensors"
+
+
 def check_told(settings: Settings) -> None:
     """Refuse settings that name no model or no noise; asked before anything that takes time."""
+    if settings.model.cascade is not None:
+        check_cascade(settings)
+        return
     noise_is_told(settings.noise)
     if settings.model.source is None:
         raise ModelError(
@@ -126,14 +136,20 @@ def _views(settings: NoiseSettings, model: str | None) -> View:
     return replace(view, confidence=chosen)
 
 
-def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = None) -> Smoother:
-    """The smoothed classifier, all settings checked before anything is computed or written."""
+def smoother_of(
+    settings: Settings, dataset: Dataset, memory: Memory | None = None, *, passes: bool = False
+) -> Smoother:
+    """The smoothed classifier, all settings checked before anything is computed or written; passes: it may have a class more."""
     from smoothcert.engine import device_named
     from smoothcert.models import load_model
     from smoothcert.smoother import Smoother
     from smoothcert.tuners import tuner_named
 
     check_told(settings)
+    if settings.model.cascade is not None:
+        if settings.noise.front is not None:
+            raise SettingError("a cascade asks networks of inputs; leave --front out, or --cascade")
+        return cascade_of(settings, dataset)
     front = front_of(settings.noise, settings.data, dataset, settings.model.source)
     noise, votes = noise_of(settings.noise, dataset, settings.model.source, front), settings.votes
     tuner = tuner_named(method_of(votes.method, settings.model.source))
@@ -146,7 +162,7 @@ def smoother_of(settings: Settings, dataset: Dataset, memory: Memory | None = No
         source.source,
         weights=source.weights,
         shape=dataset.shape if front is None or front.decodes else front.seen,
-        classes=1 if regression else dataset.classes,
+        classes=1 if regression else None if passes and _is_file(source.source) else dataset.classes,
         mean=source.mean or None,
         std=source.std or None,
     )
@@ -209,6 +225,81 @@ def _check_regression(settings: Settings) -> None:
             raise SettingError(
                 f"--task regression certifies numbers under one noise for all inputs, and has no {name}; leave --{name} out"
             )
+
+
+def check_cascade(settings: Settings) -> None:
+    """Refuse what the stages of a cascade say for themselves, and what a cascade has not."""
+    model, usual, votes = settings.model, NoiseSettings(), Voting()
+    given = [
+        f"noise.{name}" for name in ("law", "sigma", "scale") if getattr(settings.noise, name) != getattr(usual, name)
+    ]
+    given += [f"model.{name}" for name in ("source", "weights") if getattr(model, name) is not None]
+    given += [
+        f"votes.{name}"
+        for name in ("threat", "method", "memory", "estimator")
+        if getattr(settings.votes, name) != getattr(votes, name)
+    ]
+    given += ["task.kind"] if settings.task.kind != "classification" else []
+    if given:
+        raise SettingError(
+            f"--cascade {model.cascade} names the models and their noise, and a cascade has no {given[0].partition('.')[2]} of its own; leave "
+            f"{', '.join(given)} out"
+        )
+
+
+def cascade_of(settings: Settings, dataset: Dataset) -> Smoother:
+    """The cascade that a TOML file names: stages with model and sigma, and margins if there are any; paths are of its folder."""
+    from smoothcert.cascade import Cascade
+
+    file = Path(str(settings.model.cascade))
+    told = _cascade_file(file)
+    stages = [_stage_of(settings, dataset, file, stage) for stage in told["stage"]]
+    chosen = told.get("chosen_on")
+    seen = None if chosen is None else dataset_of(DataSettings(chosen), "train")
+    return Cascade(stages, told.get("margins"), alpha=settings.votes.alpha, radii=settings.votes.radii, chosen_on=seen)
+
+
+def _cascade_file(file: Path) -> dict[str, Any]:
+    """What the file says, once every name in it is one that is known."""
+    import tomllib
+
+    from smoothcert.errors import look_up
+
+    try:
+        told = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise SettingError(f"--cascade {file} cannot be read as TOML: {problem}; see docs/cascades.md") from problem
+    for name in told:
+        look_up("part of a cascade", name, dict.fromkeys(("stage", "margins", "chosen_on")))
+    stages = told.get("stage")
+    if not isinstance(stages, list) or not stages or not all(isinstance(stage, dict) for stage in stages):
+        raise SettingError(f"--cascade {file} names no stages; write a table [[stage]] with model and sigma for each")
+    for stage in stages:
+        for name in stage:
+            look_up("setting of a stage", name, dict.fromkeys(STAGE))
+    return told
+
+
+def _stage_of(settings: Settings, dataset: Dataset, file: Path, told: dict[str, Any]) -> Smoother:
+    """One stage: its own model, noise and votes; all else is that of the run."""
+    named = {name: str(told[name]) for name in ("model", "weights") if name in told}
+    placed = {name: str(file.parent / text) if (file.parent / text).exists() else text for name, text in named.items()}
+    noise = {name: told[name] for name in ("sigma", "scale") if name in told}
+    try:
+        own = replace(
+            settings,
+            model=replace(settings.model, cascade=None, source=placed.get("model"), weights=placed.get("weights")),
+            noise=replace(settings.noise, law=told.get("noise", NoiseSettings.law), **noise),
+            votes=replace(
+                settings.votes,
+                radii=(),
+                trials=told.get("estimate", settings.votes.trials),
+                select=told.get("select", settings.votes.select),
+            ),
+        )
+    except TypeError as problem:
+        raise SettingError(f"a stage of {file} is {told}: {problem}; see docs/cascades.md") from problem
+    return smoother_of(own, dataset, passes=True)
 
 
 def method_of(spec: str, source: str | None) -> str:

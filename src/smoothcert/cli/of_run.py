@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 FILES = (
     "model.source",
     "model.weights",
+    "model.cascade",
     "data.source",
     "noise.scale",
     "noise.loc",
@@ -49,7 +50,7 @@ def certified_with(run: Place, given: Given) -> tuple[Smoother, Dataset]:
 def settings_of(run: Place, given: Given) -> Settings:
     """The settings of a run, below what the user says."""
     settings = given.over(Settings, kept_by(run))
-    if settings.model.source is None:
+    if settings.model.source is None and settings.model.cascade is None:
         raise ModelError(
             f"{run} was made in Python, which keeps no path of the model and the data; give --model, and --data unless it is "
             "digits: both must be those that were certified"

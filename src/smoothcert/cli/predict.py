@@ -142,7 +142,7 @@ def _answers(smoother: Smoother, dataset: Dataset, chosen: list[int], votes: int
             x = torch.from_numpy(dataset.inputs([index]))
             row: dict[str, Any] = {"index": index, "truth": dataset.truths([index])[0], "answer": None}
             if smoother.memory is not None:
-                promised = smoother.memory.answer(smoother.noise.center_of(smoother.seen(x)[0]))
+                promised = smoother.memory.answer(smoother.noise.center_of(smoother.encoded(x)[0]))
                 row["from"] = "model" if promised is None else "memory"
             [row["answer"]] = smoother.predict(x, index, votes=votes)
             rows.append(row)

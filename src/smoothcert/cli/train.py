@@ -31,7 +31,7 @@ EXAMPLE = "smoothcert train --model small_cnn --data digits --recipe consistency
 @takes(
     Settings,
     *("model", "data", "noise", "train", "generator"),
-    without=("model.identity",),
+    without=("model.identity", "model.cascade"),
     defaults={"model.source": "small_cnn"},
 )
 def command(
@@ -131,6 +131,7 @@ def train_model(settings: Settings, out: Path) -> Path:
     from smoothcert.training import BatchReport, EpochReport, new_model
     from smoothcert.training.batches import held_out
     from smoothcert.training.logs import tensorboard_log
+    from smoothcert.training.recipes import recipe_named
 
     device_named(settings.train.device)
 
@@ -144,7 +145,7 @@ def train_model(settings: Settings, out: Path) -> Path:
     architecture = {
         "name": _network(settings.model.source or "small_cnn"),
         "shape": train_data.shape if front is not None and front.decodes else seen.shape,
-        "classes": train_data.classes,
+        "classes": train_data.classes + recipe_named(plan.recipe).passes,
         "mean": settings.model.mean or None,
         "std": settings.model.std or None,
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.stats import binomtest
+from scipy.special import bdtr
 
 from smoothcert.errors import SettingError
 from smoothcert.votes import Votes
@@ -67,7 +67,7 @@ def leads(votes: Votes, alpha: float) -> list[bool]:
     """
 
     def decided(first: int, second: int) -> bool:
-        return first > second and bool(binomtest(first, first + second, 0.5).pvalue <= alpha)
+        return first > second and bool(2 * bdtr(second, first + second, 0.5) <= alpha)
 
     return [decided(int(first), int(second)) for first, second in zip(*votes.top_two(), strict=True)]
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
+from smoothcert.cascade import Cascade
 from smoothcert.certificates import Soundness
 from smoothcert.data.base import Dataset
 from smoothcert.errors import InputError, RunError, SmoothcertError
@@ -70,6 +71,8 @@ class Explorer:
         [self.run] = read_runs([run])
         check_filled(run, self.run.lines)
         check_classes(run, self.run.records)
+        if isinstance(smoother, Cascade):
+            raise RunError(f"{run} is of a cascade, which has no one noise to look into; see smoothcert report")
         if any(line.soundness is Soundness.IMPORTED for line in self.run.lines):
             raise RunError(f"{run} was imported from a log, which holds neither votes nor noise to look into")
         check_same(self.run.facts.get("configuration", {}), describe(smoother, dataset), run)
@@ -86,6 +89,7 @@ class Explorer:
             self._thread.submit(smoother.refer_to, dataset).result()
         self._held = ExitStack()
         self._memory = self._done(lambda: self._opened_memory(memory))
+        self._thread.submit(self._warm)
 
     def close(self) -> None:
         """Let go of the thread; a slice under way is left."""
@@ -143,6 +147,12 @@ class Explorer:
 
     def _done(self, question: Callable[[], Value]) -> Value:
         return self._thread.submit(question).result()
+
+    def _warm(self) -> None:
+        """Do once, before anybody waits, what is slow the first time; what goes wrong is told when it is asked for."""
+        specimen = self._specimen(min(self.records))
+        views.input_view(specimen)
+        self._axes_of(specimen, "nearest", 0)
 
     def _opened_memory(self, place: Place | None) -> Memory | None:
         own, norm, owner = self.smoother.memory, self.smoother.norm, self.smoother.identity

@@ -134,7 +134,7 @@ def _leaders(specimen: Specimen, places: Sequence[FloatArray], drawn: Tensor | N
     smoother = specimen.smoother
     inputs = [torch.from_numpy(place.astype(np.float32)).to(smoother.device) for place in places]
     batch = (
-        smoother.seen(torch.stack(inputs))
+        smoother.encoded(torch.stack(inputs))
         if drawn is None
         else torch.cat([specimen.seen(one, drawn) for one in inputs])
     )

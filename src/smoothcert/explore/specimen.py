@@ -55,7 +55,7 @@ class Specimen:
         make_fixed(smoother.model)
         self.record, self.smoother, self.x, self.worst = record, smoother, x, worst
         self.shape = tuple(x.shape)
-        self.behind = tuple(smoother.seen(x[None]).shape[1:])  # what the noise is laid on
+        self.behind = tuple(smoother.encoded(x[None]).shape[1:])  # what the noise is laid on
         self.noise = smoother.noise
         if not isinstance(self.noise, Sight):
             scale, loc = (value_of(parameter, store) for parameter in (record.scale, record.loc))
@@ -105,7 +105,7 @@ class Specimen:
         """What a memory knows a point by: itself, or its numbers behind a front."""
         if self.smoother.front is None:
             return point
-        return self.noise.center_of(self.smoother.seen(torch.from_numpy(point.astype(np.float32))[None])[0])
+        return self.noise.center_of(self.smoother.encoded(torch.from_numpy(point.astype(np.float32))[None])[0])
 
     def copies(self, number: int) -> tuple[Tensor, list[int | None]]:
         """The first noisy copies that voted on the class, or some of all views, and the base classifier's answer to each."""
@@ -127,7 +127,7 @@ class Specimen:
 
     def seen(self, x: Tensor, drawn: Tensor) -> Tensor:
         """The copies of a point that such draws make."""
-        behind = self.smoother.seen(x[None])[0].to(self.smoother.device)
+        behind = self.smoother.encoded(x[None])[0].to(self.smoother.device)
         return self.noise.placer(behind)(drawn, torch.empty_like(drawn))
 
     def votes_of(self, logits: Tensor) -> Tensor:
@@ -137,7 +137,7 @@ class Specimen:
 
     def ask(self, point: FloatArray, votes: int, *, anew: bool = False) -> Answer:
         """The smoothed classifier's answer at a point, with this input's noise, or with the noise chosen anew there."""
-        x = self.smoother.seen(torch.from_numpy(point.astype(np.float32)).reshape(1, *self.shape))[0]
+        x = self.smoother.encoded(torch.from_numpy(point.astype(np.float32)).reshape(1, *self.shape))[0]
         noise = self._chosen(x) if anew else self.noise
         smoother = self.smoother
         scene = (Viewed if isinstance(noise, Sight) else Noisy)(x.to(smoother.device), noise)

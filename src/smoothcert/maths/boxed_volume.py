@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 from scipy.special import gammainc, gammaln, log_ndtr
 
 from smoothcert.errors import SettingError
@@ -103,6 +102,8 @@ def _tilt(level: float, walls: FloatArray, norm: float) -> float:
     least = math.log(most)
     while excess(least) <= 0 and least > -600:
         least -= 2.0
+    from scipy.optimize import brentq  # 0.1 s to import
+
     return math.exp(brentq(excess, least, math.log(most))) if least < math.log(most) else most
 
 

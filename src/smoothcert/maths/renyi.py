@@ -19,7 +19,6 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.interpolate import CubicSpline
 
 from smoothcert.maths import Array, FloatArray
 from smoothcert.maths.cells import Coordinate
@@ -138,6 +137,8 @@ class Divergences:
         number = int(np.argmax(~np.isfinite(at_knots))) if not np.isfinite(at_knots).all() else _KNOTS
         height = np.full(self.shifts.shape, np.inf)
         if number >= 4:
+            from scipy.interpolate import CubicSpline  # 0.2 s to import
+
             known = self.shifts <= knots[number - 1]
             curve = CubicSpline(np.log(knots[:number]), np.log(np.maximum(at_knots[:number], 1e-300)))
             height[known] = np.exp(curve(np.log(self.shifts[known]))) * (1.0 + _MARGIN)

@@ -26,6 +26,9 @@ FACTS: Mapping[str, Setting] = {
     "domain": Setting("the perturbations that are covered differ"),
     "task": Setting("classes, or numbers: they do not compare"),
     "bounds": Setting("what the model's numbers are clipped to"),
+    "stages": Setting("the networks of a cascade and their noise, by their content", changes="method"),
+    "margins": Setting("how sure a stage of a cascade must be", changes="method"),
+    "margins_chosen_on": Setting("the inputs that the margins were chosen with", changes="method"),
     "voted": Setting("votes that stopped by another plan than they are judged by show smaller radii than they could"),
     "smoothcert": Setting("another version may draw, tune or bound differently"),
     # Rounding of the network and of the draws, which the theorems do not speak of and accuracies do not show.

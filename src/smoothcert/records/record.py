@@ -65,6 +65,8 @@ class Record:
     value: float | None = None
     target: float | None = None
     intervals: tuple[tuple[float, float | None, float | None], ...] = ()
+    # Of a cascade: the votes of each stage that was asked, by class, with "pass" after the classes and last what is no number.
+    stages: tuple[tuple[int, ...], ...] = ()
     version: int = VERSION
 
     def __repr__(self) -> str:
@@ -121,6 +123,8 @@ class Record:
         row = dataclasses.asdict(self) | {"norm": str(self.norm)}
         if self.threat is None:
             del row["threat"]
+        if not self.stages:
+            del row["stages"]
         if not self.intervals:
             del row["value"], row["target"], row["intervals"]
         if self.front is None:
@@ -147,6 +151,7 @@ class Record:
                 "estimation": tuple(map(tuple, row["estimation"])),
                 "estimation_invalid": tuple(row["estimation_invalid"]),
                 "intervals": tuple(map(tuple, row.get("intervals", ()))),
+                "stages": tuple(map(tuple, row.get("stages", ()))),
             }
         )
         _check_kinds(found)
@@ -163,7 +168,7 @@ def _check_kinds(record: Record) -> None:
     if not all(isinstance(each, int | float) and each is not False for each in ends):
         raise ValueError(f"intervals are {record.intervals!r}")
     rows = (record.selection, *record.estimation)
-    if not all(isinstance(count, int) for row in (*rows, record.estimation_invalid) for count in row):
+    if not all(isinstance(count, int) for row in (*rows, record.estimation_invalid, *record.stages) for count in row):
         raise ValueError("a count is no whole number")
     if len({*map(len, rows)}) > 1 or len(record.estimation) != len(record.estimation_invalid) or not record.estimation:
         raise ValueError("its counts do not fit together")

@@ -67,8 +67,12 @@ def _setting(run: Run, section: str) -> str:
 
 
 def _votes(line: Line) -> str:
-    return (
-        f"{line.facts.get('configuration', {}).get('trials', max(r.trials for r in line.records)):,} at most".replace(
-            ",", "\u202f"
-        )
-    )
+    """How many may be cast on an input; those that choose the class are not counted in its bound."""
+    configuration = line.facts.get("configuration", {})
+    most = configuration.get("trials", max(record.trials for record in line.records))
+    select = 0 if line.records[0].exact else configuration.get("select", 0)
+    return f"{_grouped(most)} at most" + (f", after {_grouped(select)} that choose the class" if select else "")
+
+
+def _grouped(number: int) -> str:
+    return f"{number:,}".replace(",", "\u202f")

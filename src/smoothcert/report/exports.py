@@ -26,7 +26,7 @@ def flat(record: Record, seconds: float) -> dict[str, Any]:
     }
     row |= {"scale": str(record.scale), "loc": str(record.loc)}
     return row | {
-        name: json.dumps(row[name]) for name in ("selection", "estimation", "estimation_invalid", "intervals")
+        name: json.dumps(row[name]) for name in ("selection", "estimation", "estimation_invalid", "intervals", "stages")
     }
 
 

@@ -46,6 +46,8 @@ class Line:
         if len({(record.law, record.scale) for record in self.records}) > 1:
             return "per input"
         scale = self.records[0].scale
+        if self.records[0].stages:
+            return self.records[0].law
         if VIEWS.knows(self.records[0].law):
             return view_named(self.records[0].law).title
         return (

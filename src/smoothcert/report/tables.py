@@ -20,6 +20,7 @@ RADIUS = (
     "at radius r: right, certified, and by at least r; so at radius 0 abstentions count as wrong, above they do not"
 )
 ENDLESS = "none: a region behind a front has no end where the front is blind, so it has no volume"
+PROXY = "proxy radius: of the ball that has the region's volume"
 ECHO = "echo: how often other inputs are answered the same label under the same noise; from 1/2 on, a true certificate says nothing of its input"
 
 
@@ -117,7 +118,7 @@ def main_sheet(lines: Sequence[Line], radii: Sequence[float]) -> Sheet:
     add("seconds per input", [f"{row['seconds_per_input']:.3g}" for row in rows])
     add("alpha", ["exact" if row["exact"] else f"{row['alpha']:g}" for row in rows])
     add("estimator", [row["estimator"] for row in rows])
-    add("N (at most)", [str(row["trials"]) for row in rows])
+    add("N (at most, beside the votes that choose the class)", [str(row["trials"]) for row in rows])
     add("votes ended by", ["; ".join(f"{why}: {number}" for why, number in row["stopped"].items()) for row in rows])
     # An upper bound is rounded up.
     add(
@@ -139,7 +140,8 @@ def main_sheet(lines: Sequence[Line], radii: Sequence[float]) -> Sheet:
         if known
         else [RADIUS, "no truths known in some runs: there accuracy is the share of inputs certified with any label"]
     )
-    if any(row["echoing"] for row in rows):
+    notes.append(PROXY)
+    if any(row["echoing"] is not None for row in rows):
         notes.append(ECHO)
     if any(map(math.isnan, proxies)):
         notes.append(f"proxy radius: {ENDLESS}")

@@ -238,22 +238,24 @@ def draw(found: Sequence[Curve]) -> bytes:
     """A PNG: radius against p_A, one panel per norm; with one probability and several norms, radius against the norm."""
     norms = sorted({curve.norm for curve in found})
     by_norm = len(norms) > 1 and len(found[0].chances) == 1
-    panels = 1 if by_norm else len(norms)
+    laws = list(dict.fromkeys(curve.law for curve in found))
+    panels = len(laws if by_norm else norms)
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(max(6.4, 4.6 * panels), 4.9), layout="constrained")
+        figure = Figure(figsize=(max(6.4, (3.0 if by_norm else 4.6) * panels), 4.9), layout="constrained")
         FigureCanvasAgg(figure)
-        axes = np.atleast_1d(figure.subplots(1, panels))
-        colours = dict(
-            zip(dict.fromkeys(curve.law for curve in found), (*COLOURS, *MORE_COLOURS) * len(found), strict=False)
-        )
+        axes = np.atleast_1d(figure.subplots(1, panels, sharey=by_norm))
+        colours = dict(zip(laws, (*COLOURS, *MORE_COLOURS) * len(found), strict=False))
+        for number, panel in enumerate(axes):
+            if by_norm:
+                _against_norm(panel, [curve for curve in found if curve.law == laws[number]], colours[laws[number]])
+            else:
+                _against_chance(panel, [curve for curve in found if curve.norm == norms[number]], colours)
+        axes[0].set_ylabel("radius (input units)")
         if by_norm:
-            _against_norm(axes[0], found, norms, colours)
+            figure.suptitle(f"p_A = {written(found[0].chances[0])}, {found[0].dim} dimensions")
         else:
-            for panel, norm in zip(axes, norms, strict=True):
-                _against_chance(panel, [curve for curve in found if curve.norm == norm], colours)
-        axes[0].set_ylabel("radius in input units")
-        laws = [Line2D([], [], color=colour, linewidth=4, label=law) for law, colour in colours.items()]
-        axes[0].legend(handles=laws, loc="lower left" if by_norm else "upper left", fontsize=9)
+            handles = [Line2D([], [], color=colour, linewidth=4, label=law) for law, colour in colours.items()]
+            axes[0].legend(handles=handles, loc="upper left", fontsize=9)
         kinds = _kinds(found)
         figure.legend(handles=kinds, loc="outside lower center", ncols=min(len(kinds), 2 * panels, 5), fontsize=9)
         stream = io.BytesIO()
@@ -271,16 +273,15 @@ def _against_chance(panel: Axes, own: Sequence[Curve], colours: dict[str, str]) 
     panel.set_ylim(bottom=0.0)
 
 
-def _against_norm(panel: Axes, found: Sequence[Curve], norms: Sequence[float], colours: dict[str, str]) -> None:
-    """Norms stand side by side in order; radii of different norms differ by powers of the dimension, hence the logs."""
-    for law, colour in colours.items():
-        own = sorted((curve for curve in found if curve.law == law), key=lambda curve: curve.norm)
-        _lines(
-            panel, np.arange(len(norms), dtype=float), lambda values: values, [curve.rows()[0] for curve in own], colour
-        )
-    panel.set_xticks(np.arange(len(norms)), [f"l{norm:g}" for norm in norms])
+def _against_norm(panel: Axes, own: Sequence[Curve], colour: str) -> None:
+    """One law; norms stand side by side in order. Their radii differ by powers of the dimension, hence the logs."""
+    own = sorted(own, key=lambda curve: curve.norm)
+    _lines(panel, np.arange(len(own), dtype=float), lambda values: values, [curve.rows()[0] for curve in own], colour)
+    names = ["l∞" if curve.norm == math.inf else f"l{curve.norm:g}" for curve in own]
+    panel.set_xticks(np.arange(len(own)), names, rotation=60)
     panel.set_yscale("log")
-    panel.set(xlabel="norm", title=f"p_A = {written(found[0].chances[0])}, {found[0].dim} dimensions")
+    panel.set_xlabel("norm")
+    panel.set_title(own[0].law, fontsize=11)
 
 
 def _lines(

@@ -19,7 +19,7 @@ class RecipeSuite(Suite):
         """A two-layer classifier, the same at every call."""
         with torch.random.fork_rng():
             torch.manual_seed(7)
-            return nn.Sequential(nn.Flatten(), nn.Linear(25, 16), nn.ReLU(), nn.Linear(16, CLASSES))
+            return nn.Sequential(nn.Flatten(), nn.Linear(25, 16), nn.ReLU(), nn.Linear(16, CLASSES + 1))
 
     def batch(self, number: int = 12, law: str = "gaussian", scale: Tensor | None = None) -> Batch:
         """Separable inputs, their labels and keyed noise."""

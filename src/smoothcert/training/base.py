@@ -21,6 +21,8 @@ class Recipe(Plugin, ABC):
         False  # True: asks for more than copies (law, scale, draws), so that views will not do
     )
 
+    passes: ClassVar[bool] = False  # True: the network has one more class, "pass", for a cascade
+
     @abstractmethod
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """The mean loss of a batch, with gradients in the model's weights (and in the noise, if it has any)."""

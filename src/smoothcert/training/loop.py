@@ -126,8 +126,9 @@ def train(
     again with the same arguments, a stopped run goes on from there to the same weights.
     """
     shape, recipe = Architecture.of(architecture), recipe_named(settings.recipe)
-    data = examples(inputs, labels, shape.classes, every_class=True)
-    held_out = None if validation is None else examples(*validation, shape.classes, kind="validation")
+    classes = shape.classes - recipe.passes
+    data = examples(inputs, labels, classes, every_class=True)
+    held_out = None if validation is None else examples(*validation, classes, kind="validation")
     if noise is None and settings.data_dependent:
         raise SettingError("data_dependent gives each input its own sigma, and there is no noise; give sigma above 0")
     if isinstance(noise, View):

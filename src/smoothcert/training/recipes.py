@@ -5,6 +5,7 @@ from __future__ import annotations
 from smoothcert.registry import Registry
 from smoothcert.training.base import Recipe
 from smoothcert.training.consistency import Consistency
+from smoothcert.training.gambler import Gambler
 from smoothcert.training.gaussian import Gaussian
 from smoothcert.training.macer import Macer
 from smoothcert.training.several_draws import SeveralDraws
@@ -18,6 +19,7 @@ RECIPES: dict[str, type[Recipe]] = {
     "smoothadv": SmoothAdv,
     "macer": Macer,
     "ucan": SeveralDraws,
+    "gambler": Gambler,
 }
 
 REGISTRY: Registry[Recipe] = Registry("recipe", "smoothcert.recipes", RECIPES, Recipe)  # type: ignore[type-abstract]

@@ -22,8 +22,8 @@ class TrainSettings(Checked):
 
     recipe: str = setting(
         "consistency",
-        "How to train, with parameters such as consistency:strength=5: gaussian, stability, consistency, smoothadv, macer or "
-        "ucan, or package.module:Name; `smoothcert list recipes` has them all, those of other packages too.",
+        "How to train, with parameters such as consistency:strength=5: gaussian, stability, consistency, smoothadv, macer, "
+        "ucan or gambler (with a class to pass on, for a cascade), or package.module:Name; `smoothcert list recipes` has them all, those of other packages too.",
         metavar="NAME[:KEY=VALUE,…]",
     )
     data_dependent: bool = setting(

@@ -322,7 +322,7 @@ function explore(data, place) {
           element("div", { class: "controls" }, wayLabel, !one.exact && countLabel, run.reads_input && element("label", {}, anew, "choose the noise anew there, as the deployed classifier does")),
           element("div", { class: "controls" }, far, words), verdict,
           paper && [element("h3", {}, "Draw a perturbation"), paper])),
-        element("p", { class: "faint" }, `A plane through the input, which is moved along the axes in its own units${one.grid ? " (a pixel runs from 0 to 1)" : ""}. Colours are classes, strong colours sure ones. Click a point to ask there.`));
+        element("p", { class: "faint" }, `A plane through the input, which is moved along the axes in its own units${one.grid ? " (a pixel runs from 0 to 1)" : ""}. Colours are classes, strong colours sure ones. The certificate is of the smoothed classifier: the base one may answer otherwise inside the region. Click a point to ask there.`));
     made.giveUp = giveUp;
     return made;
   }

@@ -72,8 +72,9 @@
     if (!rows.length) return nothing("Nothing is certified in these runs.");
     const [low, high] = d3.extent(rows, (row) => row.value);
     const size = Math.max(Math.abs(low), Math.abs(high));
-    const step = high - low > 1e-6 * size ? d3.tickStep(low, high, 30) : size / 20 || 1;  // alike to the eye: one bar
-    const domain = [Math.floor(low / step) * step, (Math.floor(high / step) + 1) * step];
+    const step = high - low > 1e-6 * size ? d3.tickStep(low, high, 30) : size / 20 || 1;
+    const alone = high - low > 1e-6 * size ? 0 : 8;  // bins beside a lone value, so that it is a bar and not the whole chart
+    const domain = [(Math.floor(low / step) - alone) * step, (Math.floor(high / step) + 1 + alone) * step];
     const thresholds = d3.range(domain[0], domain[1] + step / 2, step);
     const colours = new Map(lines.map((line) => [title(line, lines), colour(line)])), own = d3.group(rows, (row) => row.line);
     const present = lines.map((line) => title(line, lines)).filter((one) => own.has(one));

@@ -162,7 +162,7 @@
           const radius = column(line, "radius")[at];
           return element("figure", { class: radius >= view.radius(line.norm) ? "strip" : "strip short" },
             element("div", { class: "frames" }, one.frames.map((frame, k) => element("div", {}, element("img", { src: frame, alt: `input ${one.index} at ${steps[k]} of its radius` }), element("small", {}, one.frames.length > 1 ? `${steps[k]} r` : "")))),
-            element("figcaption", {}, `input ${one.index}, r = ${fixed(radius, line.digits)}${one.words ? `: ${one.words}` : ""}`));
+            element("figcaption", {}, `input ${one.index}, r = ${fixed(radius, line.digits)}${radius >= view.radius(line.norm) ? "" : ", faint: below the cross-hair"}${one.words ? `: ${one.words}` : ""}`));
         }));
       })).filter(Boolean));
     }
