@@ -66,7 +66,7 @@ ORDER = [
         "tuners",
         "training",
     ),
-    *("run", "attacks", "explore", "search", "config", "serve", "client", "testing", "cli"),
+    *("run", "attacks", "explore", "search", "config", "papers", "serve", "client", "testing", "cli"),
 ]
 WITHOUT_TORCH = {*ORDER[: ORDER.index("seeds")], "config"}
 RANK = {name: rank for rank, name in enumerate(ORDER)}

@@ -153,6 +153,9 @@ class TestRun:
     def test_falsifier(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert self.run_all(ROOT / "docs/falsifier.md", monkeypatch) == 2
 
+    def test_reproduce(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert self.run_all(ROOT / "docs/reproduce.md", monkeypatch) == 2
+
     def test_report_and_extending(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         certify = [
             "certify",

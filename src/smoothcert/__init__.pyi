@@ -5,6 +5,7 @@ from smoothcert.calibration import calibrate as calibrate
 from smoothcert.cascade import Cascade as Cascade
 from smoothcert.certificates import Certificate as Certificate
 from smoothcert.certificates import Soundness as Soundness
+from smoothcert.cli.reproduce import reproduce as reproduce
 from smoothcert.data.guests import as_dataset as as_dataset
 from smoothcert.engine import Engine as Engine
 from smoothcert.errors import SmoothcertError as SmoothcertError

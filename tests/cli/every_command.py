@@ -35,6 +35,7 @@ COMMANDS: list[tuple[str, ...]] = [
     ("cite", "runs/a", "log"),
     *(("list", kind) for kind in ("laws", "methods", "recipes", "estimators", "stores", "attacks", "runtimes", "data")),
     ("list", "models"),
+    ("reproduce", "--list"),
     ("certify", "--help"),
     ("--help",),
 ]

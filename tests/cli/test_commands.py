@@ -32,7 +32,7 @@ from smoothcert.tuners import TUNERS
 
 COMMANDS = (
     *("demo", "train", "certify", "predict", "attack", "report", "explore", "serve", "curve", "search", "recertify"),
-    *("merge", "export", "import", "cite", "list"),
+    *("reproduce", "merge", "export", "import", "cite", "list"),
 )
 
 

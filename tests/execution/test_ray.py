@@ -20,7 +20,9 @@ from torch import nn
 
 import smoothcert as sc
 from smoothcert.data import ArrayDataset
+from smoothcert.data.selection import shard_of
 from smoothcert.errors import ClusterError, ModelError
+from smoothcert.merge import merge
 from smoothcert.models import load_model
 from smoothcert.run import Progress
 from smoothcert.store import open_run
@@ -29,6 +31,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore"), pytest.mar
 NOISE = sc.Noise.isotropic("gaussian", 0.3, grid=1 / 255)
 PIXELS = np.random.default_rng(3).integers(0, 256, size=(12, 1, 4, 4), dtype=np.uint8)
 DATA = ArrayDataset("pixels", PIXELS, [n % 3 for n in range(12)])
+FACTORY = Path(__file__).parent / "own_code" / "own_network.py"
 KINDS: dict[str, dict[str, Any]] = {
     "fixed": {"estimator": "fixed"},
     "sequential": {"radii": (0.1, 0.3)},
@@ -62,7 +65,9 @@ class Nodes:
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Nodes]:
+    own = [str(FACTORY.parent), *filter(None, [os.environ.get("PYTHONPATH")])]  # as if it were installed on every node
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+    os.environ["PYTHONPATH"] = os.pathsep.join(own)
     ray = pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
@@ -74,7 +79,7 @@ def nodes() -> Iterator[Nodes]:
     cluster.shutdown()
 
 
-def smoother(engine: str, kind: str = "sequential", seconds: float = 0.0, **more: Any) -> sc.Smoother:
+def smoother(engine: str, kind: str = "sequential", seconds: float = 0.01, **more: Any) -> sc.Smoother:
     model = more.pop("model", None) or Slow(seconds).eval()
     settings = {"estimate": 3_000, **KINDS[kind], **more}
     workers = int(engine.partition("=")[2]) if engine.startswith("threads:") else None
@@ -96,10 +101,10 @@ def digest(folder: Path) -> str:
 
 
 def certified(
-    folder: Path, made: sc.Smoother, *, memory: bool = False, progress: Callable[[Progress], None] | None = None
+    folder: Path, made: sc.Smoother, kind: str = "", progress: Callable[[Progress], None] | None = None
 ) -> str:
     try:
-        sc.certify_all(made, DATA, folder, memory=folder if memory else None, progress=progress)
+        sc.certify_all(made, DATA, folder, memory=folder if kind == "ancer" else None, progress=progress)
     finally:
         made.close()
     return digest(folder)
@@ -129,8 +134,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     found = {}
     for kind in KINDS:
         hashes = {
-            certified(tmp_path_factory.mktemp(kind) / "run", smoother(f"threads:n={n}", kind), memory=kind == "ancer")
-            for n in (1, 2)
+            certified(tmp_path_factory.mktemp(kind) / "run", smoother(f"threads:n={n}", kind), kind) for n in (1, 2)
         }
         [found[kind]] = hashes
     return found
@@ -142,35 +146,58 @@ def test_one_hash_on_threads_and_actors(
     nodes: Nodes, expected: dict[str, str], tmp_path: Path, kind: str, actors: int
 ) -> None:
     made = smoother(nodes.engine(actors), kind)
-    assert certified(tmp_path / "run", made, memory=kind == "ancer") == expected[kind]
+    assert certified(tmp_path / "run", made, kind) == expected[kind]
 
 
-@pytest.mark.parametrize("signal_", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_hash_of_three_shards_merged(nodes: Nodes, expected: dict[str, str], tmp_path: Path, kind: str) -> None:
+    """Each certified elsewhere; with a memory, settled afterwards."""
+    parts = [tmp_path / f"part-{number}" for number in (1, 2, 3)]
+    for number, (part, engine) in enumerate(
+        zip(parts, ("threads:n=1", nodes.engine(2), "threads:n=2"), strict=True), 1
+    ):
+        made = smoother(engine, kind)
+        sc.certify_all(made, DATA, part, indices=shard_of(range(len(DATA)), f"{number}/3"))
+        made.close()
+    out = tmp_path / "run"
+    merge(parts, out, dataset=DATA, memory=out if kind == "ancer" else None)
+    assert digest(out) == expected[kind]
+
+
+HURT = [
+    ("fixed", signal.SIGKILL),
+    ("sequential", signal.SIGKILL),
+    ("ancer", signal.SIGKILL),
+    ("sequential", signal.SIGSTOP),
+]
+
+
+@pytest.mark.parametrize(("kind", "signal_"), HURT)
 def test_a_killed_and_a_stopped_worker_lose_nothing(
-    nodes: Nodes, expected: dict[str, str], tmp_path: Path, signal_: signal.Signals
+    nodes: Nodes, expected: dict[str, str], tmp_path: Path, kind: str, signal_: signal.Signals
 ) -> None:
-    made, hurt = smoother(nodes.engine(2, ",patience=1,task=0.02"), seconds=0.01), []
+    made, hurt = smoother(nodes.engine(2, ",patience=1,task=0.02"), kind), []
 
     def deed() -> None:
         hurt.append(pids(made)[0])
         os.kill(hurt[0], signal_)
 
-    slow_expected = certified(tmp_path / "threads", smoother("threads", seconds=0.01))
-    assert certified(tmp_path / "run", made, progress=then(deed)) == slow_expected
+    assert certified(tmp_path / "run", made, kind, progress=then(deed)) == expected[kind]
     assert hurt
 
 
-def test_a_lost_node_loses_nothing(nodes: Nodes, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_lost_node_loses_nothing(nodes: Nodes, expected: dict[str, str], tmp_path: Path, kind: str) -> None:
     node = nodes.cluster.add_node(num_cpus=2, resources={"extra": 1})
     try:
-        made = smoother(nodes.engine(3, ",patience=1,task=0.02"), seconds=0.01)
+        made = smoother(nodes.engine(3, ",patience=1,task=0.02"), kind)
         deed = threading.Thread(target=nodes.cluster.remove_node, args=(node, False))
-        found = certified(tmp_path / "run", made, progress=then(deed.start))
+        found = certified(tmp_path / "run", made, kind, progress=then(deed.start))
         deed.join()
     finally:
         if node in nodes.cluster.worker_nodes:
             nodes.cluster.remove_node(node)
-    assert found == certified(tmp_path / "threads", smoother("threads", seconds=0.01))
+    assert found == expected[kind]
 
 
 PROGRAM = """
@@ -182,15 +209,19 @@ def show(progress):
     if progress.done >= 3 and {kill}:
         os.kill(os.getpid(), signal.SIGKILL)
 try:
-    sc.certify_all(smoother({engine!r}, seconds=0.01), DATA, {folder!r}, progress=show)
+    memory = {folder!r} if {kind!r} == "ancer" else None
+    sc.certify_all(smoother({engine!r}, {kind!r}), DATA, {folder!r}, progress=show, memory=memory)
 except sc.SmoothcertError as problem:
     print(type(problem).__name__, problem)
 """
 
 
-def program(engine: str, folder: Path, *, kill: bool = False, before: str = "", **environment: str) -> str:
+def program(
+    engine: str, folder: Path, kind: str = "sequential", *, kill: bool = False, before: str = "", **environment: str
+) -> str:
     """What another driver prints."""
-    text = before + PROGRAM.format(root=str(Path(__file__).parents[2]), kill=kill, engine=engine, folder=str(folder))
+    root = str(Path(__file__).parents[2])
+    text = before + PROGRAM.format(root=root, kill=kill, engine=engine, folder=str(folder), kind=kind)
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", text],
         env=os.environ | environment,
@@ -203,12 +234,17 @@ def program(engine: str, folder: Path, *, kill: bool = False, before: str = "", 
     return done.stdout
 
 
-def test_a_driver_that_is_killed_goes_on_with_threads(nodes: Nodes, tmp_path: Path) -> None:
-    program(nodes.engine(2), tmp_path / "run", kill=True)
+@pytest.mark.parametrize(
+    ("kind", "first", "second"), [(k, "ray", "threads") for k in KINDS] + [("ancer", "threads", "ray")]
+)
+def test_a_driver_that_is_killed_goes_on_elsewhere(
+    nodes: Nodes, expected: dict[str, str], tmp_path: Path, kind: str, first: str, second: str
+) -> None:
+    engines = {"ray": nodes.engine(2), "threads": "threads"}
+    program(engines[first], tmp_path / "run", kind, kill=True)
     with open_run(tmp_path / "run") as store:
         assert 3 <= len(store.indices()) < len(DATA)
-    made = smoother("threads", seconds=0.01)
-    assert certified(tmp_path / "run", made) == certified(tmp_path / "whole", smoother("threads", seconds=0.01))
+    assert certified(tmp_path / "run", smoother(engines[second], kind), kind) == expected[kind]
 
 
 def test_another_instruction_set_is_refused(nodes: Nodes, tmp_path: Path) -> None:
@@ -245,11 +281,14 @@ def exported(folder: Path) -> dict[str, Any]:
     torch.jit.trace(plain, x).save(folder / "net.ts")
     torch.onnx.export(plain, (x,), folder / "net.onnx", input_names=["x"], dynamic_axes={"x": {0: "n"}}, dynamo=False)
     files = {name: load_model(folder / name, shape=(1, 4, 4)) for name in ("net.pt2", "net.ts", "net.onnx")}
-    return {**files, "lambda": lambda batch: plain(batch)}
+    return {**files, "lambda": lambda batch: plain(batch), "factory": load_model("own_network:build", shape=(1, 4, 4))}
 
 
-@pytest.mark.parametrize("form", ["net.pt2", "net.ts", "net.onnx", "lambda"])
-def test_every_form_of_a_model_travels(nodes: Nodes, tmp_path: Path, form: str) -> None:
+@pytest.mark.parametrize("form", ["net.pt2", "net.ts", "net.onnx", "lambda", "factory"])
+def test_every_form_of_a_model_travels(
+    nodes: Nodes, tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(FACTORY.parent))
     model = exported(tmp_path)[form]
     hashes = {
         certified(tmp_path / name, smoother(engine, "fixed", model=model, identity=form))
@@ -258,7 +297,8 @@ def test_every_form_of_a_model_travels(nodes: Nodes, tmp_path: Path, form: str) 
     assert len(hashes) == 1
 
 
-def test_a_file_that_changed_is_not_sent(nodes: Nodes, tmp_path: Path) -> None:
+def test_a_file_that_changed_is_not_sent(nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(FACTORY.parent))
     model = exported(tmp_path)["net.pt2"]
     (tmp_path / "net.pt2").write_bytes(b"other")
     with pytest.raises(ClusterError, match="has changed since it was loaded"):
@@ -284,3 +324,27 @@ def test_predictions_are_those_of_threads(nodes: Nodes) -> None:
     made = smoother(nodes.engine(2))
     assert made.predict(x) == smoother("threads").predict(x)
     made.close()
+
+
+def casts(made: sc.Smoother) -> int:
+    """How many tasks the workers have answered."""
+    [crew] = made.driver.executor._crews.values()  # type: ignore[attr-defined]
+    return sum(member.answers for member in crew.members)
+
+
+def test_attacks_and_methods_that_vote_are_those_of_threads(nodes: Nodes) -> None:
+    x = torch.from_numpy(PIXELS[:2] / 255).float()
+    there, here = (smoother(engine, "fixed", 0.0) for engine in (nodes.engine(2), "threads"))
+    certificates = there.certify(x)
+    assert certificates == here.certify(x)
+    before = casts(there)
+    findings = [sc.attack(certificates, made, x, attacks=["projected_gradient"], budget=100) for made in (there, here)]
+    assert repr(findings[0]) == repr(findings[1])
+    assert any(found is not None for found in findings[0])
+    assert casts(there) > before
+    there.close()
+    climbing = {"tuner": "hill_climb:votes=100,step=2"}
+    one, two = (smoother(engine, "fixed", 0.0, **climbing) for engine in (nodes.engine(2), "threads"))
+    assert one.certify(x) == two.certify(x)
+    assert casts(one)
+    one.close()

@@ -235,7 +235,9 @@ def test_who_goes_away_stops_the_votes(running: Running) -> None:
         time.sleep(0.01)
         return PLANE(batch)
 
-    smoother = smoother_with(slow, check=False, identity="slow", estimate=1_000_000, engine=Engine(block=50, workers=1))
+    smoother = smoother_with(
+        slow, check=False, identity="slow", estimate=1_000_000, estimator="fixed", engine=Engine(block=50, workers=1)
+    )
     with serving(smoother) as own:
         with pytest.raises(httpx.ReadTimeout), Client(own.address, timeout=0.3) as hasty:
             hasty.certify(at(0.0))

@@ -29,6 +29,7 @@ from smoothcert.cli import (
     predict,
     recertify,
     report,
+    reproduce,
     search,
     serve,
     train,
@@ -54,7 +55,14 @@ def _stopping_cleanly(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*arguments, **options)
         except KeyboardInterrupt:
-            resumable = command.__module__.rsplit(".", 1)[-1] in ("attack", "certify", "demo", "search", "train")
+            resumable = command.__module__.rsplit(".", 1)[-1] in (
+                "attack",
+                "certify",
+                "demo",
+                "reproduce",
+                "search",
+                "train",
+            )
             again = "; everything finished so far is kept: give the same command again to go on" if resumable else ""
             errors.print(f"stopped{again}")
             raise typer.Exit(130) from None
@@ -74,6 +82,7 @@ MODULES = (
         serve,
         curve,
         search,
+        reproduce,
         recertify,
         merge,
         export,
@@ -106,7 +115,7 @@ def _options(
 def keep_memory() -> None:
     """Have glibc keep up to 1 GB of what is freed, for the next block, unless the environment says otherwise.
 
-    Else it gives large pieces back and asks for them again, page by page: a third of the time of a small CNN.
+    Else it gives large pieces back and asks for them again, page by page: an eighth or more of the time of a small CNN.
     """
     if any(name in os.environ for name in ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")):
         return

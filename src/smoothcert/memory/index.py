@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from smoothcert.maths import FloatArray, IntArray
+from smoothcert.maths.geometry import p_norm
 from smoothcert.maths.inside import room_inside
 from smoothcert.maths.overlap import clear_radius, largest_gauge, plane_clearance
 from smoothcert.maths.sketch import BLOCKS, distance_at_least, sketch, sketch_axes, sketched_clearance
@@ -15,6 +16,7 @@ from smoothcert.regions import Region
 
 CACHE = 1 << 28  # bytes of regions kept at hand; the others are read from the file when a test needs them
 FIRST, ELEMENTS = 16, 1 << 20  # entries in the first chunk of a test; numbers in a later one
+ROUNDING = 1e-6  # relative, far above what two ways of adding up the coordinates can differ by
 MARGIN = 1e-9  # closed sets touch at the clear radius; this is what is left between them, relative
 Load = Callable[[int], Region]
 
@@ -61,7 +63,15 @@ class Shelf:
             return []
         distance, reach = self._distances(point), self._column(3)
         candidates = np.flatnonzero(distance <= reach * (1 + MARGIN))
-        return [int(i) for i in candidates if _contains(self._region(int(i)), point)]
+        likely = np.zeros(self._size, dtype=bool)
+        for part in _chunks(candidates, self.dim):  # many at once, which rounds otherwise; a region's own word decides
+            for norm, entries in self._by_norm(part):
+                regions = [self._region(int(i)) for i in entries]
+                centers = np.stack([np.ravel(r.center) for r in regions])
+                scales = np.stack([r.full_scale.ravel() for r in regions])
+                gauges = p_norm((np.ravel(point) - centers) / scales, norm)
+                likely[entries] = gauges <= np.array([r.radius for r in regions]) * (1 + ROUNDING)
+        return [int(i) for i in np.flatnonzero(likely) if _contains(self._region(int(i)), point)]
 
     def clear_radius(self, region: Region, label: int) -> float:
         """The radius at which a copy of the region touches the first region of another label; infinite if that exceeds

@@ -74,9 +74,10 @@ class ServerKeeper:
 
     def after(self, sequence: int) -> Iterator[Promise]:
         """The promises made after this one; if it was the last that was read here, it must still be the same."""
-        rows = [(sequence,)]
-        while rows:
+        full = True
+        while full:
             rows = self._rows("sequence >= %s ORDER BY sequence LIMIT %s", sequence, AT_ONCE)
+            full = len(rows) == AT_ONCE
             if sequence and sequence == self._last[0]:
                 self._check_last(rows[:1])
             rows = [row for row in rows if row[0] > sequence]
