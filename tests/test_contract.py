@@ -30,6 +30,7 @@ ORDER = [
         "estimators",
         "radius",
         "regions",
+        "linear",
         "threats",
         "views",
     ),
@@ -43,6 +44,7 @@ ORDER = [
         "recertify",
         "report",
         "data",
+        "fronts",
         "merge",
     ),  # all without torch
     *(

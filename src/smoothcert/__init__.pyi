@@ -10,6 +10,8 @@ from smoothcert.data.guests import as_dataset as as_dataset
 from smoothcert.engine import Engine as Engine
 from smoothcert.errors import SmoothcertError as SmoothcertError
 from smoothcert.estimators.bounds import Bound as Bound
+from smoothcert.fronts import Front as Front
+from smoothcert.linear import LinearRegion as LinearRegion
 from smoothcert.memory.memory import Memory as Memory
 from smoothcert.models.adapters import adapt as adapt
 from smoothcert.noise import Noise as Noise

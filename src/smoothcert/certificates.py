@@ -15,6 +15,7 @@ from smoothcert.estimators import Plan, check_votes, estimator_of
 from smoothcert.estimators.base import Target
 from smoothcert.estimators.bounds import Bound, Counted
 from smoothcert.laws import Law, law_named
+from smoothcert.linear import LinearRegion
 from smoothcert.maths import FloatArray
 from smoothcert.maths.boxed import Box
 from smoothcert.maths.counting import counted_reach
@@ -63,7 +64,7 @@ class Certificate:
 
     label: int | None
     bound: Bound
-    region: Region | ReplacedRegion | None
+    region: Region | LinearRegion | ReplacedRegion | None
     soundness: Soundness
     rule: str = ""
 
@@ -88,9 +89,12 @@ class Certificate:
         return 0.0 if self.region is None else self.region.inner_radius
 
     @property
-    def proxy_radius(self) -> float:
-        """The radius of the ball of the region's volume; a region against a threat has none, and its size stands here."""
-        return self.region.proxy_radius if isinstance(self.region, Region) else self.radius
+    def proxy_radius(self) -> float | None:
+        """The radius of the ball of the region's volume; None for a region without end.
+
+        A region against a threat has no volume, and its size stands here.
+        """
+        return self.region.proxy_radius if isinstance(self.region, Region | LinearRegion) else self.radius
 
     @property
     def exact(self) -> bool:

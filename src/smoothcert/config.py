@@ -91,6 +91,14 @@ class NoiseSettings(Checked):
         metavar="LOW..HIGH|auto|none",
     )
 
+    front: str | None = setting(
+        None,
+        "Lay the noise on numbers U(x − μ) of the input, which the network gets: pca:40 of the training data, blocks:2 (sums of "
+        "pixels), an .npy file with U, or the .npz that training wrote, which is used without being named.",
+        metavar="NAME[:KEY=VALUE,…]|FILE",
+        changes="method",
+    )
+
 
 @dataclass(frozen=True)
 class TaskSettings(Checked):

@@ -16,6 +16,7 @@ from smoothcert.cascade import Cascade
 from smoothcert.estimators import Judge, estimator_of
 from smoothcert.plan import Plan
 from smoothcert.radius import RadiusTarget
+from smoothcert.regions import Region
 from smoothcert.registry import written
 from smoothcert.regressor import SmoothedRegressor
 from smoothcert.seeds import Stage
@@ -63,7 +64,7 @@ def forecast(smoother: Smoother, x: Tensor, index: int, inputs: int) -> Forecast
     seconds, classes = _seconds_of_block(smoother, x, index)
     plan, dim = smoother.plan, math.prod(x.shape)
     largest = largest_radius(smoother, x.shape)
-    radii = () if plan.radii else round_radii(largest)
+    radii = () if plan.radii or smoother.front is not None else round_radii(largest)
     arrays = 16 * dim if smoother.tuner.reads_input else 0
     return Forecast(
         inputs=inputs,
@@ -92,7 +93,12 @@ def largest_radius(smoother: Smoother, shape: Sequence[int]) -> float:
         plan = replace(plan, alpha=smoother.share)
     judge = _judge(smoother, shape, plan)
     bound = judge.bound(_agreeing(smoother.plan, len(smoother.plan.looks)), 0)
-    return judge.target.radius(bound.lower, bound.upper)
+    radius = judge.target.radius(bound.lower, bound.upper)
+    front, scale = smoother.front, smoother.noise.scale.cpu().numpy()
+    if front is None:
+        return radius
+    seen = Region(np.zeros(front.seen), scale, radius / float(scale.min()), smoother.norm)
+    return front.pulled_back(seen, np.zeros(front.shape)).inner_radius
 
 
 def warn_of_reach(smoother: Smoother, shape: Sequence[int]) -> None:

@@ -173,7 +173,7 @@ def _copy(where: Mapping[int, ResultStore], target: ResultStore, made: Callable[
     records = {store: {record.index: record for record in store.records()} for store in dict.fromkeys(where.values())}
     seconds = {store: store.seconds() for store in records}
     pictured = {store: set(store.pictured()) for store in records}
-    for address, store in {a: s for s, own in records.items() for r in own.values() for a in _addresses(r)}.items():
+    for address, store in {a: s for s, own in records.items() for r in own.values() for a in r.addresses}.items():
         target.put(store.get(address))
 
     def rows() -> Iterator[Row]:
@@ -182,7 +182,3 @@ def _copy(where: Mapping[int, ResultStore], target: ResultStore, made: Callable[
             yield made(records[store][index], store), seconds[store][index], picture
 
     target.append_all(rows())
-
-
-def _addresses(record: Record) -> list[str]:
-    return [value for value in (record.scale, record.loc) if isinstance(value, str)]

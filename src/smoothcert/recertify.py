@@ -12,11 +12,13 @@ from smoothcert.certificates import Ballot, Soundness, conclude, smoothing_named
 from smoothcert.errors import InputError, RunError, SettingError, look_up, without_passwords
 from smoothcert.estimators import ESTIMATORS, Plan, estimator_named, estimator_of
 from smoothcert.laws import Law
+from smoothcert.linear import LinearRegion
 from smoothcert.maths import FloatArray
 from smoothcert.maths.boxed import Box
 from smoothcert.maths.grid import box_of, with_box
 from smoothcert.records.facts import plan_of
 from smoothcert.records.record import Arrays, Record, check_classes, record_of, scale_of
+from smoothcert.regions import Region
 from smoothcert.store import Place, ResultStore, check_filled, check_free, new_run, open_run
 from smoothcert.store.pictures import Picture, grid_point_of
 from smoothcert.threats import THREATS, Threat, threat_named
@@ -63,8 +65,7 @@ def recertify(run: Place, out: Place, changes: Mapping[str, Any]) -> int:
             )
             for record in records
         ]
-        parameters = {record.scale for record in records} | {record.loc for record in records}
-        arrays = [store.get(address) for address in parameters if isinstance(address, str)]
+        arrays = [store.get(address) for address in {address for record in records for address in record.addresses}]
     configuration = {**facts["configuration"], **told, "recertified_from": without_passwords(str(run))}
     if against is not None:
         configuration |= {"threat": against.name, "norm": "0.0"}
@@ -175,18 +176,24 @@ def judge_again(
     selection = Votes(np.array([[record.selection]]), np.array([[record.selection_invalid]]))
     estimation = Votes(np.array([record.estimation]), np.array([record.estimation_invalid]))
     ballot = Ballot(selection, estimation)
+    matrix = None if record.front is None else store.get(record.front)
+    scale = scale_of(record, store)
+    # A record keeps no center; but for volumes in a box, only its size matters.
+    somewhere = np.broadcast_to(0.0, tuple(shape)) if center is None else center
     certificate = conclude(
         ballot,
         plan=plan,
         law=smoothing_named(record.law),
-        # A record keeps no center; but for volumes in a box, only its size matters.
-        center=np.broadcast_to(0.0, tuple(shape)) if center is None else center,
-        scale=scale_of(record, store),
+        center=somewhere if matrix is None else np.zeros(len(matrix)),
+        scale=scale if matrix is None else scale.ravel(),
         norm=norm,
         soundness=record.soundness,
         uniform=record.uniform,
         box=box_of(record.domain),
     )
+    if matrix is not None and isinstance(seen := certificate.region, Region):
+        region = LinearRegion.behind(somewhere, matrix, scale, seen.radius, seen.norm, record.front_slack)
+        certificate = replace(certificate, region=region)
     return record_of(
         certificate,
         ballot,
@@ -201,4 +208,5 @@ def judge_again(
         uniform=record.uniform,
         echo=None if certificate.label is None else record.echo,
         box=None if center is None else PIXELS,
+        front=None if record.front is None else (record.front, record.front_slack),
     )

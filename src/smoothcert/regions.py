@@ -63,6 +63,10 @@ class Region:
         """The scale of every coordinate, in the center's shape."""
         return np.broadcast_to(np.asarray(self.scale, dtype=float), np.shape(self.center))
 
+    def gauges(self, offsets: FloatArray) -> FloatArray:
+        """‖offset/scale‖ of each row, (points, dim)."""
+        return np.asarray(p_norm(offsets / self.full_scale.ravel(), self.norm))
+
     def gauge(self, point: ArrayLike) -> float:
         """‖(point - center)/scale‖: the point is inside while this is at most radius."""
         offset = (np.asarray(point, dtype=float) - self.center) / self.full_scale

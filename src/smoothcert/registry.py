@@ -1,5 +1,7 @@
 """The one plug-in grammar: ``name:key=value,…`` or ``package.module:Name:key=value,…``, and what a parameter may be.
 
+A number that stands first and alone is the first parameter: ``pca:40`` is ``pca:k=40``.
+
 A plug-in is a frozen dataclass whose fields are its parameters, each declared by ``setting`` with its range and help.
 A registry is the plain dict of a folder (name -> class), joined by what other packages register under its entry point.
 """
@@ -234,7 +236,7 @@ class Registry(Generic[Member]):
         has = f"it has {', '.join(known)}" if known else "it has none"
         values: dict[str, Any] = {}
         for part in filter(None, text.split(",")):
-            key, equals, value = part.partition("=")
+            key, equals, value = (part if "=" in part or values else _of_first(known, part)).partition("=")
             if not equals or key not in known or key in values:
                 what = "is given twice" if key in values else "is no parameter of it" if equals else "is no key=value"
                 raise SettingError(f"{self.kind} {spec!r}: {part!r} {what}; {has}: {usage(kind)}")
@@ -243,6 +245,15 @@ class Registry(Generic[Member]):
         if missing:
             raise SettingError(f"{self.kind} {spec!r} lacks {', '.join(missing)}: write {usage(kind)}")
         return values
+
+
+def _of_first(known: Mapping[str, Field[Any]], part: str) -> str:
+    """A number that stands first and alone is the first parameter's.
+
+    >>> _of_first(parameters(dataclasses.make_dataclass("Any", [("k", int)])), "40")
+    'k=40'
+    """
+    return f"{next(iter(known))}={part}" if known and part.replace(".", "", 1).isdecimal() else part
 
 
 def split_spec(spec: str) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NoReturn, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,6 +25,7 @@ from smoothcert.errors import ModelError, NotFixed, RunError, SettingError
 from smoothcert.forecast import warn_of_reach
 from smoothcert.identity import described, differences, name_for
 from smoothcert.intervals import IntervalCertificate
+from smoothcert.linear import LinearRegion
 from smoothcert.maths.overlap import check_convex
 from smoothcert.memory.memory import Memory
 from smoothcert.memory.of_run import check_kept, is_missing, keeper_at, same_place
@@ -32,7 +34,7 @@ from smoothcert.polling import make_fixed
 from smoothcert.progress import progress_of
 from smoothcert.records.record import Parameter, Record, record_of
 from smoothcert.regressor import SmoothedRegressor
-from smoothcert.smoother import Batch, Poll, Smoother, machine_facts
+from smoothcert.smoother import Batch, FixedNoise, Poll, Smoother, machine_facts
 from smoothcert.store import VOID, Keeper, Place, ResultStore, check_not_void, opened
 from smoothcert.store.base import Row
 from smoothcert.store.pictures import picture_of
@@ -53,7 +55,8 @@ class Progress:
 
 def describe(smoother: Smoother, dataset: Dataset) -> Facts:
     """All that changes a number: the run's configuration, whose hash is its name."""
-    smoother.suit(dataset.shape)
+    shape = smoother.behind(dataset).shape
+    smoother.suit(shape)
     guest = described(smoother.estimator)
     return {
         **({} if guest == smoother.plan.estimator else {"estimator_content": guest}),
@@ -63,7 +66,7 @@ def describe(smoother: Smoother, dataset: Dataset) -> Facts:
         **smoother.aim.facts,
         "select": smoother.select,
         **json.loads(json.dumps(asdict(smoother.plan))),
-        **smoother.aim.facts_of_votes(dataset.shape),
+        **smoother.aim.facts_of_votes(shape),
         "shared_noise": smoother.engine.shared_noise,
         "check": smoother.check,
         **machine_facts(),
@@ -100,6 +103,7 @@ def certify_all(
     is refused with NotFixed, and the run, with its memory, is void: nothing reads it any more.
     """
     dataset = _adapted(dataset, smoother)
+    seen = smoother.behind(dataset)
     if isinstance(progress, bool):
         with _shown(progress) as told:
             return certify_all(
@@ -108,7 +112,7 @@ def certify_all(
     chosen = list(range(len(dataset)) if indices is None else indices)
     if len(set(chosen)) != len(chosen):
         raise SettingError("the indices repeat an input; each is certified once: leave out the repetitions")
-    if smoother.noise.per_input(len(dataset.shape)):
+    if smoother.noise.per_input(len(seen.shape)):
         raise SettingError(
             "noise with a row per input belongs to one batch, not to a data set; give one scale for all, or a tuner"
         )
@@ -119,13 +123,14 @@ def certify_all(
     facts = describe(smoother, dataset)
     smoother.tuner.check(facts)
     if chosen:
-        smoother.probe(_loaded(smoother, dataset, chosen[:1]))  # a classifier that is refused leaves no run behind
-    check_classes(smoother, dataset, chosen)
-    warn_of_reach(smoother, dataset.shape)
+        smoother.probe(_loaded(smoother, seen, chosen[:1]))  # a classifier that is refused leaves no run behind
+    check_classes(smoother, seen, chosen)
+    warn_of_reach(smoother, seen.shape)
     smoother.driver.executor.open(smoother)
-    with _opened_both(smoother, dataset, store, facts, memory) as (run, settler):
+    with _opened_both(smoother, seen, store, facts, memory) as (run, settler):
         asked = sorted({*run.facts().get("subset", []), *chosen})
         run.describe({"notes": dict(notes or {}), "subset": asked, **_named(smoother, dataset)})
+        run.describe(norms_behind(smoother))
         run.claim("began", datetime.now(UTC).isoformat(timespec="seconds"))
         known = run.indices()
         left = [index for index in (chosen if settler is None else sorted(chosen)) if index not in known]
@@ -136,19 +141,30 @@ def certify_all(
         with _probed(smoother, run, settler), _keeping(run, patience) as keep:
             if left:
                 smoother.refer_to(dataset)
-            for poll in smoother.polls(_loaded(smoother, dataset, indices) for indices in batches):
+            for poll in smoother.polls(_loaded(smoother, seen, indices) for indices in batches):
                 certificate = smoother.conclude(poll)
                 if settler is not None:
                     center = poll.noise.center_of(poll.x)
                     certificate = settler.settle(certificate, index=poll.index, center=center, run=name_for(facts))
+                x = poll.x if seen is dataset else torch.from_numpy(dataset.inputs([poll.index]))[0]
+                certificate = smoother.about_input(certificate, x)
                 record = record_poll(smoother, poll, certificate, dataset, run)
-                keep((record, poll.seconds, picture_of(poll.x.cpu().numpy())))
+                keep((record, poll.seconds, picture_of(x.cpu().numpy())))
                 if not votes:
                     _check_owned(run, facts, store)
                 done, votes = done + 1, votes + record.trials + sum(record.selection)
                 if progress is not None:
                     progress(Progress(done, len(chosen), votes))
     return store
+
+
+def norms_behind(smoother: Smoother) -> dict[str, Any]:
+    """‖B‖ from l1, l2 and l∞ to the norm of the certificates, where one B = U/scale shapes them all: what a radius is divided by."""
+    if smoother.front is None or not isinstance(smoother.tuner, FixedNoise):
+        return {}
+    matrix, scale = smoother.front.matrix, smoother.noise.scale.cpu().numpy()
+    shared = LinearRegion.behind(np.zeros(matrix.shape[1]), matrix, scale, 1.0, smoother.norm).map
+    return {"front_norms": {f"{norm:g}": shared.norm(norm, smoother.norm) for norm in (1.0, 2.0, math.inf)}}
 
 
 @contextmanager
@@ -272,13 +288,14 @@ def record_poll(
         law=str(poll.noise.named),
         scale=parameter(poll.noise.scale),
         loc=parameter(poll.noise.loc),
-        domain=poll.noise.domain,
+        domain=smoother.domain,
         norm=smoother.aim.against,
         stopped=ALL_VIEWS if certificate.exact else smoother.estimator.stopped(smoother.plan, certificate.bound.trials),
         uniform=smoother.uniform_for(poll.index),
         # What a memory answers instead is no answer under this noise.
         echo=poll.echo if certificate.label == int(poll.ballot.selection.leaders()[0]) else None,
         box=dataset.box,
+        front=None if smoother.front is None else (store.put(smoother.front.matrix), smoother.front.slack),
     )
     if not isinstance(poll, StagePoll) or not isinstance(smoother, Cascade):
         return record

@@ -34,18 +34,21 @@ from smoothcert.estimators.bounds import Bound, leads, random_answers
 from smoothcert.execution import executor_named
 from smoothcert.execution.counts import Count, Errand, Job, Mixed
 from smoothcert.execution.driver import Driver
+from smoothcert.fronts import Front
 from smoothcert.identity import described, identity
 from smoothcert.maths import FloatArray, IntArray
+from smoothcert.maths.boxed import Box
 from smoothcert.memory.memory import Memory
 from smoothcert.memory.of_run import keeper_at
 from smoothcert.models.adapters import as_classifier
-from smoothcert.noise import Noise
+from smoothcert.noise import Noise, nearest_on_grid
 from smoothcert.plan import Plan, Voting
 from smoothcert.polling import Pollster, default_block, make_fixed
 from smoothcert.probing import Probe, RandomProbe
 from smoothcert.radius import proved_radius
 from smoothcert.records.record import Parameter
-from smoothcert.registry import Plugin, name_of
+from smoothcert.regions import Region
+from smoothcert.registry import Plugin, name_of, written
 from smoothcert.runtimes import runtime_named
 from smoothcert.sections import facts
 from smoothcert.seeds import Stage, draws_for
@@ -129,7 +132,8 @@ class Smoother(nn.Module, metaclass=_Brief):
     estimator: sequential (stops when the radii, or the radius within its tolerance, are decided), fixed (all the votes),
     group_sequential, union, betting or randomized, with parameters ("sequential:rivals=rest" bounds the class alone, without
     its strongest rival), or an Estimator. engine: how votes are cast, such as Engine(workers=1) for a callable that must not be called twice
-    at once. tuner: a Tuner, or "ancer:steps=60". memory: keeps what was promised, for noise that is chosen per input; it then
+    at once. front: noise is laid on numbers U(x − μ) of the input, which the model then gets; certificates are about the input.
+    tuner: a Tuner, or "ancer:steps=60". memory: keeps what was promised, for noise that is chosen per input; it then
     belongs to this classifier; a path opens its file, or that of a run.
     identity: your own name for a classifier that cannot be known by its value; a new one is due whenever it changes.
 
@@ -158,6 +162,7 @@ class Smoother(nn.Module, metaclass=_Brief):
         estimator: str | Estimator = Voting.estimator,
         radii: float | Sequence[float] = Voting.radii,
         seed: int = Voting.seed,
+        front: Front | None = None,
         tuner: Tuner | str | None = None,
         memory: Memory | Path | str | None = None,
         engine: Engine | None = None,
@@ -169,6 +174,9 @@ class Smoother(nn.Module, metaclass=_Brief):
         super().__init__()
         given = Sight(noise) if isinstance(noise, View) else noise
         self.noise = _of_type(given, Noise, 'sc.Noise.isotropic("gaussian", sigma=0.25)')
+        self.front = front
+        if front is not None:
+            self.noise = behind(front, self.noise)
         self.aim, chooser = Aim.of(self.noise, norm, threat), _tuner_named(tuner)
         self.aim.check(
             tunes="" if isinstance(chooser, FixedNoise) else name_of(type(chooser)), own_randomness=own_randomness
@@ -181,6 +189,11 @@ class Smoother(nn.Module, metaclass=_Brief):
         self.plan = Plan(
             asked.estimator, asked.trials, asked.alpha, tuple(sorted(asked.radii)), engine.block or Plan.block
         )
+        if front is not None and self.plan.radii:
+            raise SettingError(
+                f"radii={written(self.plan.radii)} are of inputs, and votes behind a front are judged by its numbers; leave them out: "
+                "votes then stop when the radius is known within a tolerance"
+            )
         self.estimator = estimator_of(self.plan)
         if self.estimator.bounds_rivals and self.aim.view is None:
             # refuses a law without such a theorem
@@ -243,7 +256,8 @@ class Smoother(nn.Module, metaclass=_Brief):
             "law": described(self.noise.named),
             "scale": _parameter_fact(self.noise.scale),
             "loc": _parameter_fact(self.noise.loc),
-            "domain": self.noise.domain,
+            "domain": self.domain,
+            **({} if self.front is None else {"front": self.front.told}),
             "tuner": described(self.tuner),
             "seed": self.seed,
             "runtime": described(self.runtime),
@@ -251,10 +265,55 @@ class Smoother(nn.Module, metaclass=_Brief):
             "own_randomness": self.own_randomness,
         }
 
+    @property
+    def domain(self) -> str:
+        """Where the perturbations of a certificate live."""
+        return self.noise.domain if self.front is None else self.front.domain
+
+    @property
+    def points_lie(self) -> tuple[int | None, Box | None]:
+        """Steps in one unit of the grid that inputs lie on, if they do, and the box that matters to them, if one does."""
+        if self.front is not None:
+            return self.front.pixels, self.front.box
+        return None if self.noise.grid is None else self.noise.levels, self.noise.box
+
+    def behind(self, dataset: Dataset) -> Dataset:
+        """What the noise is laid on, for every input of a data set: the inputs themselves, or their numbers behind the front."""
+        return dataset if self.front is None else self.front.over(dataset)
+
+    def encoded(self, x: Tensor) -> Tensor:
+        """The same for a batch, (batch, *seen); where x asks for gradients they pass, as if nothing were rounded."""
+        if self.front is None:
+            return x
+        if not x.requires_grad:
+            return torch.from_numpy(self.front.encode(x.cpu().numpy())).to(x.device)
+        matrix, offset = (
+            torch.as_tensor(each, dtype=x.dtype, device=x.device) for each in (self.front.matrix, self.front.offset)
+        )
+        return nearest_on_grid((x.flatten(1) - offset) @ matrix.T, self.front.levels).reshape(-1, *self.front.seen)
+
+    def center_of(self, x: Tensor) -> FloatArray:
+        """The input as a certificate means it."""
+        return self.noise.center_of(x) if self.front is None else self.front.center_of(x.detach().cpu().numpy())
+
+    def about_input(self, certificate: Certificate, x: Tensor) -> Certificate:
+        """What a certificate about the numbers of x behind the front says of x; without a front, the certificate.
+
+        It is frozen if the front was chosen by this very input.
+        """
+        if self.front is None:
+            return certificate
+        given, region = x.detach().cpu().numpy(), certificate.region
+        worth = weakest([certificate.soundness, *([Soundness.FROZEN] if self.front.chosen_by(given) else [])])
+        if isinstance(region, Region):
+            return replace(certificate, region=self.front.pulled_back(region, given), soundness=worth)
+        return replace(certificate, soundness=worth)
+
     def refer_to(self, dataset: Dataset) -> None:
         """Take references from a data set: they tell a certificate of its inputs from one that any input would get."""
         if isinstance(self.noise, Sight):
             return  # nobody chooses views for an input
+        dataset = self.behind(dataset)
         self.suit(dataset.shape)
         make_fixed(self.model)
         self.references = References.of(dataset, self.driver, self.noise)
@@ -265,7 +324,8 @@ class Smoother(nn.Module, metaclass=_Brief):
         The noise comes from torch's global generator, anew at every call, for code that attacks or trains the
         smoothed classifier; certificates never use it.
         """
-        draws = (self.model(self.noise.noisy(x)).softmax(dim=-1) for _ in range(self.forward_draws))
+        seen = self.encoded(x)
+        draws = (self.model(self.noise.noisy(seen)).softmax(dim=-1) for _ in range(self.forward_draws))
         return torch.stack(list(draws)).mean(dim=0)
 
     def predict(self, x: Tensor, first_index: int = 0, *, votes: int | None = None) -> list[int | None]:
@@ -274,9 +334,9 @@ class Smoother(nn.Module, metaclass=_Brief):
         Each answer is wrong with probability at most alpha (Cohen et al. 2019, Predict). With a memory, what it promised
         is answered without asking the model, and every other answer becomes a promise for this input.
         """
+        x = self.encoded(checked(x))
         if self.memory is None:
             return self._vote(Batch(x, range(first_index, first_index + len(x))), votes)
-        x = checked(x)
         centers = [self.noise.center_of(row) for row in x]
         answers = [self.memory.answer(center) for center in centers]
         # A row of noise per input belongs to the whole batch.
@@ -315,9 +375,18 @@ class Smoother(nn.Module, metaclass=_Brief):
         position in the batch or the data set, from ``first_index`` on. Give separate calls separate ranges, or they share
         draws. A memory settles the certificates in the order of the inputs.
         """
-        polls = list(self.polls(self._batches(x, first_index)))  # all, before any is settled
+        given: list[Tensor] = []
+        batches = (self._behind(batch, given) for batch in self._batches(x, first_index))
+        polls = list(self.polls(batches))  # all, before any is settled
         found = ((self.conclude(poll), poll.noise.center_of(poll.x)) for poll in polls)
-        return [c if self.memory is None else self.memory.settle(c, center=center) for c, center in found]
+        kept = [c if self.memory is None else self.memory.settle(c, center=center) for c, center in found]
+        return [self.about_input(c, x) for c, x in zip(kept, given, strict=True)]
+
+    def _behind(self, batch: Batch, given: list[Tensor]) -> Batch:
+        """The batch as the noise is laid on it; the inputs are kept."""
+        x = checked(batch.x)
+        given.extend(x)
+        return replace(batch, x=self.encoded(x))
 
     def _batches(self, x: Any, first_index: int) -> Iterator[Batch]:
         """The inputs with their indices; those of a data set a few at a time, with their truths."""
@@ -538,6 +607,7 @@ class Smoother(nn.Module, metaclass=_Brief):
             estimator=self.estimator,
             radii=self.plan.radii,
             seed=self.seed,
+            front=self.front,
             tuner=self.tuner,
             engine=replace(self.engine, executor="threads", workers=1, block=self.plan.block, device=self.device.type),
             identity=self.given_identity,
@@ -611,6 +681,19 @@ class _Item:
         """The share of the votes on references that are for the class; None if there were none."""
         count = self.counts.get(Stage.ECHO)
         return count.share(self.leader) if isinstance(count, Mixed) else None
+
+
+def behind(front: Front, noise: Noise) -> Noise:
+    """The noise as it is laid on the numbers of a front: on their grid, which is another one than that of the inputs."""
+    if isinstance(noise, Sight):
+        raise SettingError(
+            f"a front gives numbers for noise to be laid on, and {noise.view.name} views have none; give noise"
+        )
+    if noise.box is not None:
+        raise SettingError(
+            f"the noise clips inputs to {noise.box}, and behind a front there are numbers of another range; leave the box out"
+        )
+    return Noise(noise.law, noise.scale, noise.loc, 1 / front.levels)
 
 
 def machine_facts() -> dict[str, str]:

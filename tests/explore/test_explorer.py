@@ -40,7 +40,7 @@ def test_an_outline_is_the_boundary_of_the_region(norm: float) -> None:
     draw = np.random.default_rng(1)
     region = Region(np.zeros(7), draw.uniform(0.2, 2, 7), 0.7, norm)
     vectors = np.linalg.qr(draw.standard_normal((7, 2)))[0].T
-    for corner in outline(vectors, region.full_scale, region.radius, norm):
+    for corner in outline(vectors, region.gauges, region.radius):
         assert region.contains(0.999 * corner @ vectors)
         assert not region.contains(1.001 * corner @ vectors)
 

@@ -91,7 +91,7 @@ def test_no_projection_below_one() -> None:
 )
 def test_snapping_stays_inside_on_the_grid(values: list[float], norm: float, radius: float) -> None:
     axes = np.array([0.5, 1.0, 2.0])
-    point = to_boundary(np.array([values]), axes, radius, norm)
+    point = to_boundary(np.array([values]), lambda rows: p_norm(rows / axes, norm), radius)
     found = snap(point, axes, radius * (1 + 1e-9), norm, 8)
     assert np.allclose(found * 8, np.round(found * 8), atol=1e-12)
     assert p_norm(found / axes, norm)[0] <= radius * (1 + 1e-9)
@@ -102,7 +102,7 @@ def test_snapping_uses_the_room_there_is() -> None:
     """Against all 2^4 roundings: the largest gauge that fits is missed by one coordinate's step at most."""
     generator = np.random.default_rng(3)
     for _ in range(50):
-        point = to_boundary(generator.normal(size=(1, 4)), 1.0, 1.0, 2)
+        point = to_boundary(generator.normal(size=(1, 4)), lambda rows: p_norm(rows, 2), 1.0)
         found = float(p_norm(snap(point, 1.0, 1.0, 2, 16), 2)[0])
         low = np.floor(np.abs(point[0]) * 16)
         gauges = [float(np.linalg.norm((low + up) / 16)) for up in itertools.product([0, 1], repeat=4)]
@@ -115,7 +115,7 @@ def test_snapping_reaches_the_boundary_where_no_coordinate_has_half_a_step(norm:
     generator = np.random.default_rng(8)
     axes = generator.uniform(0.5, 1.5, 3072)
     directions = np.concatenate([generator.normal(size=(3, 3072)), generator.choice([-1.0, 1.0], (3, 3072)) * axes])
-    points = to_boundary(directions, axes, radius, norm)
+    points = to_boundary(directions, lambda rows: p_norm(rows / axes, norm), radius)
     found = snap(points, axes, radius, norm, 255)
     gauges = p_norm(found / axes, norm)
     assert np.all(gauges <= radius)

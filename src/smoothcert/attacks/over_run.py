@@ -61,7 +61,7 @@ def attack_run(
             for number, (times, record) in enumerate(wanted):
                 if (times, record.index, record.label, record.region_radius * times) not in done:
                     x = torch.from_numpy(dataset.inputs([record.index]))[0]
-                    certificate = certificate_of(record, smoother.noise.center_of(x), store)
+                    certificate = certificate_of(record, smoother.center_of(x), store)
                     finding = check(certificate, smoother, x, record.index, effort, times, opened)
                     # How the certificates were voted on is the run's to say; a run that does not may have shared.
                     shared = bool(configuration.get("shared_noise", True))

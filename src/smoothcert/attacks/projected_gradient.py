@@ -9,7 +9,8 @@ import numpy as np
 from smoothcert.attacks.base import Attack, weakest
 from smoothcert.attacks.victim import Victim
 from smoothcert.maths import FloatArray
-from smoothcert.maths.projections import climb, project, to_boundary
+from smoothcert.maths.geometry import p_norm
+from smoothcert.maths.projections import climb, to_boundary
 from smoothcert.registry import setting
 
 KEPT = 4  # points of each restart that are compared in the end
@@ -36,7 +37,9 @@ class ProjectedGradient(Attack):
     def find(self, victim: Victim, budget: int) -> FloatArray:
         random = victim.begin(self.title)
         radius, norm = victim.region.radius, victim.region.norm
-        units = to_boundary(random.standard_normal((self.restarts, victim.dim)), 1.0, radius, norm)
+        units = to_boundary(
+            random.standard_normal((self.restarts, victim.dim)), lambda rows: p_norm(rows, norm), radius
+        )
         units[0] = 0.0
         steps = max(4, (budget - 64 * KEPT * self.restarts) // (3 * self.draws * self.restarts))
         speed, passed = np.zeros_like(units), [units]
@@ -47,7 +50,7 @@ class ProjectedGradient(Attack):
             _, slopes = victim.gradients(victim.inside(units * victim.scale), self.draws)
             speed = MOMENTUM * speed + climb(slopes * victim.scale, norm, self.share * left)
             # On the grid the climb goes on between its points, or short steps would lead nowhere.
-            units = project(units + self.step * left * radius * speed, 1.0, radius, norm)
+            units = victim.nearest(units + self.step * left * radius * speed)
             passed.append(units)
         last = victim.inside(np.concatenate(passed[-KEPT:]) * victim.scale)
         return weakest(victim, np.concatenate([last, victim.stretched(units * victim.scale)]))

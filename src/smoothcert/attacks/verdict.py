@@ -89,7 +89,7 @@ def _count(
         ours, theirs = (_won(votes, each) for each in (victim.label, rival))
         return declared(ours, theirs, times, alpha) or broken(int(theirs[-1]), int(ours[-1]), HOPELESS)
 
-    scene = Noisy(point.to(smoother.device), noise)
+    scene = Noisy(smoother.encoded(point[None])[0].to(smoother.device), noise)
     return next(smoother.driver.run([Count(key, stage, scene, times, smoother.plan.block, settled)], own_noise=True))
 
 

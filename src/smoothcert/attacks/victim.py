@@ -14,9 +14,9 @@ from torch import Tensor
 
 from smoothcert.certificates import Certificate, Soundness
 from smoothcert.errors import InputError, ModelError, SettingError
+from smoothcert.linear import LinearRegion
 from smoothcert.maths import FloatArray
 from smoothcert.maths.boxed import Box
-from smoothcert.maths.geometry import p_norm
 from smoothcert.maths.projections import check_projectable, project, snap, to_boundary, to_boundary_in_box
 from smoothcert.memory.memory import Memory
 from smoothcert.noise import Noise, nearest_on_grid
@@ -42,29 +42,30 @@ class Victim:
     def __init__(
         self, certificate: Certificate, smoother: Smoother, x: Tensor, index: int, memory: Memory | None, times: float
     ) -> None:
-        assert isinstance(certificate.region, Region)
+        assert isinstance(certificate.region, Region | LinearRegion)
         assert certificate.label is not None
         check_projectable(certificate.region.norm)
         self.smoother, self.x, self.index, self.label = smoother, x, index, certificate.label
         self.shape = tuple(x.shape)
-        smoother.suit(self.shape)
-        if smoother.noise.per_input(len(self.shape)):
+        self.seen = tuple(smoother.encoded(x[None]).shape[1:])  # what the noise is laid on
+        smoother.suit(self.seen)
+        if smoother.noise.per_input(len(self.seen)):
             raise SettingError(
                 "noise with a row for each input says nothing about other points, so there is no predictor to attack; "
                 "give the smoother a tuner that chooses it, or attack each input with a smoother of its own noise"
             )
         self.memory = None if certificate.soundness is Soundness.GLOBAL else memory
-        self.region = certificate.region.resized(certificate.region.radius * times)
+        self.region: Region | LinearRegion = certificate.region.resized(certificate.region.radius * times)
         self.center = np.asarray(self.region.center, dtype=float).ravel()
-        self.scale = self.region.full_scale.ravel()
-        start = smoother.noise.center_of(x).ravel()
+        self.scale = _units(self.region)
+        start = smoother.center_of(x).ravel()
         if start.shape != self.center.shape or not np.allclose(start, self.center, rtol=0, atol=1e-6):
             raise InputError(
                 f"the input {index} is not the center of its certificate; give the inputs that were certified, in order"
             )
-        self.levels = None if smoother.noise.grid is None else smoother.noise.levels
-        # Outside the box there is nothing to find: the classifier sees the nearest point of it.
-        self.walls = None if smoother.noise.box is None else _walls(smoother.noise.box, self.center)
+        self.levels, box = smoother.points_lie
+        # Outside the box there is nothing to find: the classifier sees the nearest point of it, or a front refuses it.
+        self.walls = None if box is None else _walls(box, self.center)
         self.evaluations = self.tuning = self._blocks = self._slot = self._price = 0
         self._noise: Noise | None = None
 
@@ -83,14 +84,22 @@ class Victim:
 
     def inside(self, offsets: FloatArray) -> FloatArray:
         """The nearest legal perturbations: in the region, on the grid if there is one, (points, dim)."""
+        if isinstance(self.region, LinearRegion):
+            return self._legal(self.region.project(offsets))
         return self._legal(project(offsets, self.scale, self.region.radius, self.region.norm))
+
+    def nearest(self, units: FloatArray) -> FloatArray:
+        """The nearest perturbations of the region in units of scale, where steps are measured, on the grid or not."""
+        if isinstance(self.region, LinearRegion):
+            return self.region.project(units * self.scale) / self.scale
+        return project(units, 1.0, self.region.radius, self.region.norm)
 
     def stretched(self, directions: FloatArray) -> FloatArray:
         """Each direction rescaled to the region's boundary (as UniCR 2022, D.2, rescales attacks), and made legal."""
-        radius, norm = self.region.radius, self.region.norm
+        radius = self.region.radius
         if self.walls is None:
-            return self._legal(to_boundary(directions, self.scale, radius, norm))
-        return self._legal(to_boundary_in_box(directions, self.walls, self.scale, radius, norm))
+            return self._legal(to_boundary(directions, self.region.gauges, radius))
+        return self._legal(to_boundary_in_box(directions, self.walls, self.region.gauges, radius))
 
     def gauge(self, offset: FloatArray) -> float:
         """How far the point that the classifier gets is from the center, in units of scale; exact."""
@@ -99,13 +108,13 @@ class Victim:
     def _legal(self, offsets: FloatArray) -> FloatArray:
         offsets = np.where(np.isfinite(offsets), offsets, 0.0)
         offsets = offsets if self.walls is None else np.clip(offsets, *self.walls)
-        if self.levels is not None:
+        if self.levels is not None and isinstance(self.region, Region):
             radius = self.region.radius * (1 - 1e-12)  # a difference of two grid points is rounded
             return snap(offsets, self.scale, radius, self.region.norm, self.levels)
-        # The sum x + offset is rounded to float32, which may push it out: shrink until it does not.
+        # The sum x + offset is rounded to float32 or to the grid, which may push it out: shrink until it does not.
         legal, margin = offsets, TINY
         for _ in range(24):
-            reached = p_norm((self._exact(self.points(legal)) - self.center) / self.scale, self.region.norm)
+            reached = self.region.gauges(self._exact(self.points(legal)) - self.center)
             outside = reached > self.region.radius
             if not np.any(outside):
                 return legal
@@ -116,6 +125,10 @@ class Victim:
     def points(self, offsets: FloatArray) -> Tensor:
         """The inputs that the classifier gets, float32, (points, *event)."""
         moved = self.center + offsets
+        if (
+            self.smoother.front is not None and self.walls is not None
+        ):  # a search may ask outside, where a front refuses
+            moved = self.center + np.clip(offsets, *self.walls)
         if self.levels is not None:
             moved = np.rint(moved * self.levels) / self.levels
         return torch.from_numpy(moved.astype(np.float32)).reshape(len(offsets), *self.shape)
@@ -129,17 +142,21 @@ class Victim:
 
     def promised(self, point: Tensor) -> int | None:
         """What the memory answers at a point, if there is one."""
-        return None if self.memory is None else self.memory.answer(self._exact(point[None])[0])
+        if self.memory is None:
+            return None
+        if self.smoother.front is None:
+            return self.memory.answer(self._exact(point[None])[0])
+        return self.memory.answer(self.smoother.noise.center_of(self.smoother.encoded(point[None])[0]))
 
     def chosen(self, points: Tensor) -> list[Noise]:
         """The noise that the tuner chooses at each point, exactly as when it is deployed; with gradients if points ask."""
         smoother, number = self.smoother, len(points)
         with torch.enable_grad():  # a tuner may climb by gradients of its own
-            noise = smoother.tuner.choose(smoother, points, smoother.noise, [self.index] * number)
-        if not noise.per_input(len(self.shape)):
-            rows = [noise.row(0, self.shape, 1)] * number
+            noise = smoother.tuner.choose(smoother, smoother.encoded(points), smoother.noise, [self.index] * number)
+        if not noise.per_input(len(self.seen)):
+            rows = [noise.row(0, self.seen, 1)] * number
         else:
-            rows = [noise.row(at, self.shape, number) for at in range(number)]
+            rows = [noise.row(at, self.seen, number) for at in range(number)]
         return rows if points.requires_grad else [_detached(row) for row in rows]
 
     def _affordable(self, points: Tensor) -> list[Noise]:
@@ -167,10 +184,11 @@ class Victim:
         rows = np.array([[1.0 if label == self.label else -1.0] * 2 for label in promised])
         asked = [at for at, label in enumerate(promised) if label is None]
         drawn: tuple[Noise | None, Tensor] = (None, torch.empty(0))
+        seen = self.smoother.encoded(points)
         for at, noise in zip(asked, self._affordable(points[asked]) if asked else [], strict=True):
             if noise is not drawn[0]:
                 drawn = (noise, self._drawn(noise, votes))
-            copies = noise.placer(points[at].to(self.smoother.device))(drawn[1], torch.empty_like(drawn[1]))
+            copies = noise.placer(seen[at].to(self.smoother.device))(drawn[1], torch.empty_like(drawn[1]))
             chances = self._probabilities(copies)
             won = torch.nn.functional.one_hot(chances.argmax(dim=1), chances.shape[1]).double()
             rows[at] = lead(chances.double().mean(dim=0), self.label), lead(won.mean(dim=0), self.label)
@@ -184,7 +202,7 @@ class Victim:
         device, block = self.smoother.device, self._slot + self._blocks
         dtype = noise.sampling_dtype
         draws = draws_for(self.smoother.seed, self.index, Stage.ATTACK, block, dtype=dtype, device=device)
-        return noise.draw(votes, self.shape, draws)
+        return noise.draw(votes, self.seen, draws)
 
     def gradients(self, offsets: FloatArray, draws: int) -> tuple[FloatArray, FloatArray]:
         """The loss −log(mean probability of the label over the draws) at each offset, and its gradient, (points, dim).
@@ -218,8 +236,8 @@ class Victim:
         generator = generator_for(self.smoother.seed, self.index, Stage.ATTACK, block, device)
         noises = self._affordable(points)
         copies = [
-            noise.noisy(point.expand(draws, *self.shape), generator)
-            for point, noise in zip(points, noises, strict=True)
+            noise.noisy(seen.expand(draws, *self.seen), generator)
+            for seen, noise in zip(self.smoother.encoded(points), noises, strict=True)
         ]
         return self._probabilities(torch.cat(copies), SHARP).reshape(len(points), draws, -1).mean(dim=1)
 
@@ -272,6 +290,13 @@ def lead(shares: Tensor, label: int) -> float:
     rivals = shares.clone()
     rivals[label] = -1.0
     return float(shares[label] - rivals.max())
+
+
+def _units(region: Region | LinearRegion) -> FloatArray:
+    """The scale of each coordinate, in which attacks measure their steps; behind a front the one at which a ball fits."""
+    if isinstance(region, Region):
+        return region.full_scale.ravel()
+    return np.full(region.dim, 1.0 / region.map.norm(2.0, region.norm))
 
 
 def _walls(box: Box, center: FloatArray) -> tuple[FloatArray, FloatArray]:

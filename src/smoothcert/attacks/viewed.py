@@ -45,7 +45,7 @@ def check_views(
     Where all views are asked a violation is certain. Sampled views vote anew, ``votes`` of them at each of the points that
     the searches chose, and a rival must lead except with probability alpha in all.
     """
-    assert certificate.region is not None
+    assert isinstance(certificate.region, Region | ReplacedRegion)
     assert certificate.label is not None
     region = _resized(certificate.region, times)
     ground = _Ground(smoother, x, index, certificate.label)

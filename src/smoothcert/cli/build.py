@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from smoothcert.data.base import Dataset
+    from smoothcert.fronts import Front
     from smoothcert.maths import FloatArray
     from smoothcert.memory.memory import Memory
     from smoothcert.noise import Noise
@@ -71,8 +72,24 @@ def noise_is_told(settings: NoiseSettings) -> None:
         )
 
 
-def noise_of(settings: NoiseSettings, dataset: Dataset, model: str | None = None) -> Noise | View:
-    """Views by their name; or noise by sigma, or by scale, on the data set's grid unless another is named."""
+def front_of(settings: NoiseSettings, data: DataSettings, dataset: Dataset, model: str | None = None) -> Front | None:
+    """The front that is named, or the one that training wrote beside the model; U is of training data alone."""
+    from smoothcert.fronts import FILE, Ground, front_named
+    from smoothcert.maths.boxed import Box
+
+    source, beside = settings.front, None if model is None else Path(model).with_name(FILE)
+    if source is None and beside is not None and Path(model or "").suffix == ".safetensors" and beside.is_file():
+        source = str(beside)
+    if source is None:
+        return None
+    box = dataset.box if settings.box in ("auto", "none") else Box.read(settings.box)
+    return front_named(source).make(Ground(dataset, lambda: dataset_of(data, "train"), box))
+
+
+def noise_of(
+    settings: NoiseSettings, dataset: Dataset, model: str | None = None, front: Front | None = None
+) -> Noise | View:
+    """Views by their name; or noise by sigma, or by scale, on the data set's grid, or the front's, unless another is named."""
     from smoothcert.laws import law_named
     from smoothcert.maths.boxed import Box
     from smoothcert.noise import Noise
@@ -83,6 +100,8 @@ def noise_of(settings: NoiseSettings, dataset: Dataset, model: str | None = None
     noise_is_told(settings)
     grid = {"auto": dataset.grid, "none": None}[settings.grid] if isinstance(settings.grid, str) else settings.grid
     law, loc = law_named(settings.law), _array(settings.loc, "loc")
+    if front is not None:  # a box is what inputs lie in, and behind the front they are other numbers
+        settings, grid = replace(settings, box="none"), 1 / front.levels
     gaining = dataset.box if law.boxed_radii else None
     box = {"auto": gaining, "none": None}[settings.box] if settings.box in ("auto", "none") else Box.read(settings.box)
     if settings.sigma is not None:
@@ -96,7 +115,7 @@ def _views(settings: NoiseSettings, model: str | None) -> View:
     from smoothcert.views import view_named
 
     usual = NoiseSettings()
-    for name in ("sigma", "scale", "loc", "grid", "box"):
+    for name in ("sigma", "scale", "loc", "grid", "box", "front"):
         if getattr(settings, name) != getattr(usual, name):
             raise SettingError(
                 f"--noise {settings.law} names views, which have no {name}; leave it out: what they have is written after "
@@ -128,8 +147,11 @@ def smoother_of(
 
     check_told(settings)
     if settings.model.cascade is not None:
+        if settings.noise.front is not None:
+            raise SettingError("a cascade asks networks of inputs; leave --front out, or --cascade")
         return cascade_of(settings, dataset)
-    noise, votes = noise_of(settings.noise, dataset, settings.model.source), settings.votes
+    front = front_of(settings.noise, settings.data, dataset, settings.model.source)
+    noise, votes = noise_of(settings.noise, dataset, settings.model.source, front), settings.votes
     tuner = tuner_named(method_of(votes.method, settings.model.source))
     device_named(settings.engine.device)
     source, regression = settings.model, settings.task.kind == "regression"
@@ -139,13 +161,19 @@ def smoother_of(
     model = load_model(
         source.source,
         weights=source.weights,
-        shape=dataset.shape,
+        shape=dataset.shape if front is None or front.decodes else front.seen,
         classes=1 if regression else None if passes and _is_file(source.source) else dataset.classes,
         mean=source.mean or None,
         std=source.std or None,
     )
     if regression:
+        if front is not None:
+            raise SettingError("fronts are for classifiers; leave --front out, or certify classes")
         return _regressor_of(settings, model, noise)
+    if front is not None and front.decodes:
+        from smoothcert.models.decoding import Decoding
+
+        model = Decoding(front, model).eval()
     return Smoother(
         model,
         noise,
@@ -157,6 +185,7 @@ def smoother_of(
         estimator=votes.estimator,
         radii=votes.radii,
         seed=votes.seed,
+        front=front,
         tuner=tuner,
         memory=memory,
         engine=settings.engine,

@@ -169,7 +169,7 @@ def _forecast(smoother: Smoother, dataset: Dataset, indices: list[int], out: Pat
     left = [index for index in indices if index not in known]
     if not left or isinstance(smoother.noise, Sight):
         return None
-    x = smoother.probe(Batch(torch.from_numpy(dataset.inputs(left[:1])), left[:1]))
+    x = smoother.probe(Batch(torch.from_numpy(smoother.behind(dataset).inputs(left[:1])), left[:1]))
     return forecast(smoother, x[0], left[0], len(left))
 
 

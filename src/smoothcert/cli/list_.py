@@ -19,6 +19,7 @@ EXAMPLE = "smoothcert list methods"
 # Where each kind is kept, and the option that takes its members.
 KINDS = {
     "laws": ("smoothcert.laws:REGISTRY", "--noise"),
+    "fronts": ("smoothcert.fronts:REGISTRY", "--front"),
     "views": ("smoothcert.views:REGISTRY", "--noise"),
     "methods": ("smoothcert.tuners:REGISTRY", "--method"),
     "recipes": ("smoothcert.training:REGISTRY", "train --recipe"),

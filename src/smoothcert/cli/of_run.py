@@ -28,6 +28,7 @@ FILES = (
     "data.source",
     "noise.scale",
     "noise.loc",
+    "noise.front",
     "votes.method",
     "votes.memory",
 )
@@ -97,10 +98,11 @@ def kept_by(run: Place) -> Source:
 def located(kept: Source, folders: list[Path]) -> Source:
     """The settings with relative paths made absolute, by the first of these folders that holds what they name."""
     from smoothcert.data import REGISTRY as DATA
+    from smoothcert.fronts import FRONTS
     from smoothcert.models import MODELS
     from smoothcert.tuners import REGISTRY as TUNERS
 
-    names = {*DATA.names, *MODELS, *TUNERS.names}
+    names = {*DATA.names, *MODELS, *TUNERS.names, *FRONTS}
 
     def found(match: re.Match[str]) -> str:
         text = match[0]

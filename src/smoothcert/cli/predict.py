@@ -64,7 +64,7 @@ def command(
     dataset = dataset_of(settings.data)
     chosen = indices_of(settings.data, dataset)
     with ExitStack() as stack:
-        kept = None if place is None else stack.enter_context(_memory(place, dataset))
+        kept = None if place is None else stack.enter_context(_memory(place))
         smoother = smoother_of(settings, dataset, kept)
         if run is not None:
             _check_predictor(run, smoother)
@@ -123,11 +123,11 @@ def _check_predictor(run: str, smoother: Smoother) -> None:
         check_same(store.facts().get("configuration", {}), smoother.identity, run)
 
 
-def _memory(place: str, dataset: Dataset) -> Memory:
+def _memory(place: str) -> Memory:
     from smoothcert.memory.memory import Memory
     from smoothcert.memory.of_run import keeper_at
 
-    return Memory.open(keeper_at(place), dim=math.prod(dataset.shape), create=False)
+    return Memory.open(keeper_at(place), create=False)  # its owner says what it knows inputs by
 
 
 def _answers(smoother: Smoother, dataset: Dataset, chosen: list[int], votes: int | None) -> list[dict[str, Any]]:
@@ -142,7 +142,7 @@ def _answers(smoother: Smoother, dataset: Dataset, chosen: list[int], votes: int
             x = torch.from_numpy(dataset.inputs([index]))
             row: dict[str, Any] = {"index": index, "truth": dataset.truths([index])[0], "answer": None}
             if smoother.memory is not None:
-                promised = smoother.memory.answer(smoother.noise.center_of(x[0]))
+                promised = smoother.memory.answer(smoother.noise.center_of(smoother.encoded(x)[0]))
                 row["from"] = "model" if promised is None else "memory"
             [row["answer"]] = smoother.predict(x, index, votes=votes)
             rows.append(row)

@@ -34,7 +34,7 @@ def with_runtime(
 
     plain = replace(settings, engine=replace(settings.engine, runtime="torch"))
     smoother = smoother_of(plain, dataset)
-    x = torch.from_numpy(dataset.inputs(indices[:1]))[0]
+    x = torch.from_numpy(smoother.behind(dataset).inputs(indices[:1]))[0]
     calibration = calibrate(smoother.model, smoother.noise, x, plain.engine, settings.votes.trials * len(indices))
     errors.print(calibration.words)
     told = {"seconds": round(calibration.seconds, 3), "trials": [asdict(trial) for trial in calibration.trials]}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from smoothcert.cli.build import dataset_of, indices_of, noise_is_told, noise_of
+from smoothcert.cli.build import dataset_of, front_of, indices_of, noise_is_told, noise_of
 from smoothcert.cli.console import errors, print_json, progress_bar
 from smoothcert.cli.flags import Given, takes
 from smoothcert.cli.options import Json
@@ -19,7 +19,10 @@ from smoothcert.errors import DataError, ModelError
 from smoothcert.training.settings import TrainSettings
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from smoothcert.data.base import Dataset
+    from smoothcert.fronts import Front
 
 NAME = "train"
 EXAMPLE = "smoothcert train --model small_cnn --data digits --recipe consistency --sigma 0.5 --epochs 10 --out cnn"
@@ -97,6 +100,18 @@ def _told(settings: DataSettings, dataset: Dataset) -> str:
     return jsonlib.dumps({"fingerprint": dataset.fingerprint()} | chosen)
 
 
+def behind(front: Front, model: nn.Module, out: Path) -> None:
+    """Keep the front beside the model that is trained behind it, and have the model decode its numbers, if it is to."""
+    from smoothcert.fronts import FILE
+    from smoothcert.models.decoding import Decoding
+
+    out.mkdir(parents=True, exist_ok=True)
+    front.save(out / FILE)
+    if front.decodes:
+        decoding = Decoding(front, model)
+        model.register_forward_pre_hook(lambda _, given: (decoding.decoded(given[0]),))
+
+
 def train_model(settings: Settings, out: Path) -> Path:
     """Train as the settings say, with a progress bar; the path of the weights."""
     if not is_silent(settings.noise):
@@ -104,7 +119,8 @@ def train_model(settings: Settings, out: Path) -> Path:
     import numpy as np
 
     train_data = dataset_of(settings.data, "train")
-    noise = None if is_silent(settings.noise) else noise_of(settings.noise, train_data)
+    front = front_of(settings.noise, settings.data, train_data)
+    noise = None if is_silent(settings.noise) else noise_of(settings.noise, train_data, front=front)
     if train_data.classes is None:
         raise DataError(f"{train_data.name} has no labels, so nothing can be trained on it; give data with labels")
     from smoothcert.cli.ucan import shaped_training
@@ -119,15 +135,16 @@ def train_model(settings: Settings, out: Path) -> Path:
 
     device_named(settings.train.device)
 
-    train, plan, shaped = shaped_training(settings.generator, settings.train, noise, train_data.shape)
+    seen = train_data if front is None else front.over(train_data)
+    train, plan, shaped = shaped_training(settings.generator, settings.train, noise, seen.shape)
     log = tensorboard_log(out) if plan.tensorboard else None
     indices = indices_of(settings.data, train_data)
     kept, judging = held_out(indices, plan.validation, plan.seed)
-    inputs, labels = train_data.inputs(kept), np.array(train_data.truths(kept))
-    validation = (train_data.inputs(judging), np.array(train_data.truths(judging))) if judging else None
+    inputs, labels = seen.inputs(kept), np.array(seen.truths(kept))
+    validation = (seen.inputs(judging), np.array(seen.truths(judging))) if judging else None
     architecture = {
         "name": _network(settings.model.source or "small_cnn"),
-        "shape": train_data.shape,
+        "shape": train_data.shape if front is not None and front.decodes else seen.shape,
         "classes": train_data.classes + recipe_named(plan.recipe).passes,
         "mean": settings.model.mean or None,
         "std": settings.model.std or None,
@@ -139,6 +156,8 @@ def train_model(settings: Settings, out: Path) -> Path:
     elif not is_network(str(architecture["name"])):  # another network must not go on where this one stopped
         plan = replace(plan, start=f"factory {identity(model)[:16]}")
     plan = replace(plan, data=_told(settings.data, train_data))
+    if front is not None:
+        behind(front, model, out)
     with progress_bar("train", plan.epochs) as tell:
 
         def step(report: BatchReport) -> None:

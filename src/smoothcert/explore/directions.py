@@ -91,8 +91,9 @@ def _smoothed(specimen: Specimen) -> tuple[Tensor, Tensor]:
         copies = noise.noisy(point.expand(DRAWS, *specimen.shape), generator)
     else:
         with torch.no_grad():
-            moves = noise.noisy(x.expand(DRAWS, *specimen.shape), generator) - x
-        copies = point + moves
+            seen = smoother.encoded(x[None])
+            moves = noise.noisy(seen.expand(DRAWS, *specimen.behind), generator) - seen
+        copies = smoother.encoded(point[None]) + moves
     return smoother.model(copies).float().softmax(dim=1).mean(dim=0), point
 
 

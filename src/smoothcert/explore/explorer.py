@@ -138,7 +138,7 @@ class Explorer:
         def found() -> dict[str, Any]:
             specimen = self._specimen(index)
             place = specimen.point(self._offset(specimen, move))
-            promised = None if self._memory is None else self._memory.answer(place)
+            promised = None if self._memory is None else self._memory.answer(specimen.certified(place))
             return views.point_view(specimen, place, specimen.ask(place, votes, anew=anew), promised)
 
         return self._done(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from torch import Tensor
 from smoothcert.errors import SettingError
 from smoothcert.explore.directions import AXES, Axes
 from smoothcert.explore.specimen import Specimen
+from smoothcert.linear import LinearRegion
 from smoothcert.maths import FloatArray
 from smoothcert.maths.geometry import geometric_mean, p_norm
 from smoothcert.regions import Region
@@ -24,6 +25,7 @@ SIZE = (
 TOGETHER = 25  # cells asked at once: 5 × 5 are the first picture
 FLIPS, FLIP_VOTES = 4, 200  # points along the first axis at which the deployed classifier is asked, and votes at each
 ANGLES = 361  # corners of a region's outline
+ENDLESS = 100.0  # inner radii: where the outline of a region without end is cut off
 VOTES = (0, 20, 100)  # per cell; 0 is the base classifier without noise
 ZOOMS = (
     0.0,
@@ -55,23 +57,24 @@ class Asked:
             raise SettingError(f"seed={self.seed!r} must be a whole number from 0 to 2147483647")
 
 
-def outline(vectors: FloatArray, scale: FloatArray, radius: float, norm: float) -> FloatArray:
-    """Where {‖δ/scale‖ <= radius} cuts the plane of two directions: its boundary at every angle, (ANGLES, 2)."""
+def outline(vectors: FloatArray, gauges: Callable[[FloatArray], FloatArray], radius: float) -> FloatArray:
+    """Where {gauge <= radius} cuts the plane of two directions: its boundary at every angle, (ANGLES, 2)."""
     angles = np.linspace(0, 2 * np.pi, ANGLES)
     circle = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    return np.asarray(circle * (radius / p_norm(circle @ (vectors / scale.ravel()), norm))[:, None])
+    return np.asarray(circle * (radius / gauges(circle @ vectors))[:, None])
 
 
 def regions(specimen: Specimen, axes: Axes) -> dict[str, FloatArray]:
     """The outlines of the region, the largest plain ball inside it (none for an abstention), and of the pixels' range."""
     region, inside = specimen.region, within(specimen, axes)
     box = {} if inside is None else {"box": inside}
-    if not isinstance(region, Region) or region.radius <= 0:
+    if not isinstance(region, Region | LinearRegion) or region.radius <= 0:
         return box
-    plain = np.ones(region.dim)
+    # Behind a front it has no end where that is blind, and is cut off far outside; otherwise no direction is as flat.
+    least = region.radius / (ENDLESS * region.inner_radius) if isinstance(region, LinearRegion) else 0.0
     return box | {
-        "region": outline(axes.vectors, region.full_scale, region.radius, region.norm),
-        "inner": outline(axes.vectors, plain, region.inner_radius, region.norm),
+        "region": outline(axes.vectors, lambda rows: np.maximum(region.gauges(rows), least), region.radius),
+        "inner": outline(axes.vectors, lambda rows: p_norm(rows, region.norm), region.inner_radius),
     }
 
 
@@ -130,7 +133,11 @@ def _leaders(specimen: Specimen, places: Sequence[FloatArray], drawn: Tensor | N
     """The leading class at each point and its share of the votes that the draws give; without any, its probability."""
     smoother = specimen.smoother
     inputs = [torch.from_numpy(place.astype(np.float32)).to(smoother.device) for place in places]
-    batch = torch.stack(inputs) if drawn is None else torch.cat([specimen.seen(one, drawn) for one in inputs])
+    batch = (
+        smoother.encoded(torch.stack(inputs))
+        if drawn is None
+        else torch.cat([specimen.seen(one, drawn) for one in inputs])
+    )
     logits = torch.cat([smoother.pollster.classify(part) for part in torch.split(batch, smoother.plan.block)]).float()
     broken = logits.isnan().any(dim=1, keepdim=True)
     chances = logits.masked_fill(broken, 0.0).softmax(dim=1)

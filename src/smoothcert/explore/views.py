@@ -40,7 +40,7 @@ def overview(run: Run, *, reads_input: bool) -> dict[str, Any]:
         pictured = run.indices & set(store.pictured())
     marks = Marks(run).by_index
     drawable = len(run.facts.get("shape", [])) in (2, 3)
-    mapped = [record.index for record in records if drawable and isinstance(record.scale, str)]
+    mapped = [record.index for record in records if drawable and isinstance(record.scale, str) and record.front is None]
     return {
         "version": smoothcert.__version__,
         "lines": [line_of(line, position, None, marks) for position, line in enumerate(run.lines)],
@@ -66,7 +66,7 @@ def stored_picture(run: Run, index: int) -> bytes:
 
 def stored_map(run: Run, record: Record) -> bytes:
     """The scale of the noise per pixel, as a PNG."""
-    if not isinstance(record.scale, str):
+    if not isinstance(record.scale, str) or record.front is not None:
         raise InputError(f"input {record.index} has the same noise in every coordinate, so there is no map of it")
     with open_run(run.place) as store:
         return _png(scale_map(store.get(record.scale), run.facts["shape"])["picture"])
@@ -75,7 +75,7 @@ def stored_map(run: Run, record: Record) -> bytes:
 def input_view(specimen: Specimen) -> dict[str, Any]:
     """All about one input: certificate, votes, pictures, noisy copies, noise map per channel."""
     record, region = specimen.record, specimen.region
-    digits = digits_of(max(record.radius, record.proxy_radius))
+    digits = digits_of(record.extent)
     copies, answers = specimen.copies(COPIES)
     shown = [_picture(_clipped(copy, specimen.center)) for copy in copies.numpy()]
     return {
@@ -89,7 +89,7 @@ def input_view(specimen: Specimen) -> dict[str, Any]:
         "norm": f"l{record.norm:g}",
         "law": record.law,
         "radius": round_down(record.radius, digits),
-        "proxy": round_down(record.proxy_radius, digits),
+        "proxy": None if record.proxy_radius is None else round_down(record.proxy_radius, digits),
         "boxed": None if record.boxed_proxy_radius is None else round_down(record.boxed_proxy_radius, digits),
         "gauge": region.radius if isinstance(region, Region) else None,
         "exact": record.exact,
@@ -103,7 +103,7 @@ def input_view(specimen: Specimen) -> dict[str, Any]:
         "invalid": record.estimation_invalid[-1],
         "trials": record.trials,
         "shape": list(specimen.shape),
-        "grid": None if specimen.noise.grid is None else specimen.noise.levels,
+        "grid": specimen.smoother.points_lie[0],
         "picture": _picture(specimen.center),
         "copies": [{"picture": picture, "answer": answer} for picture, answer in zip(shown, answers, strict=True)],
         "maps": _maps(specimen.scale),

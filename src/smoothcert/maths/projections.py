@@ -135,30 +135,32 @@ def snap(points: ArrayLike, scale: ArrayLike, radius: float, norm: float, levels
     return np.asarray(np.copysign(best, np.asarray(points, dtype=float)))
 
 
-def to_boundary(points: ArrayLike, scale: ArrayLike, radius: float, norm: float) -> FloatArray:
-    """Each row stretched along its ray to the surface of the shape; zero stays zero.
+Gauges = Callable[[FloatArray], FloatArray]  # how far out each row is, (points, dim): a norm
 
-    >>> to_boundary([[3.0, 4.0], [0.0, 0.0]], 1.0, 1.0, 2).tolist()
+
+def to_boundary(points: ArrayLike, gauges: Gauges, radius: float) -> FloatArray:
+    """Each row stretched along its ray to the surface {gauge = radius}; zero, and where there is no surface, stays zero.
+
+    >>> to_boundary([[3.0, 4.0], [0.0, 0.0]], lambda rows: p_norm(rows, 2), 1.0).tolist()
     [[0.6..., 0.8...], [0.0, 0.0]]
     """
     given = np.asarray(points, dtype=float)
-    gauge = p_norm(given / np.asarray(scale, dtype=float), norm)
+    gauge = gauges(given)
     there = gauge > 1e-300
     return np.asarray(given * np.where(there, radius / np.where(there, gauge, 1.0), 0.0)[:, None])
 
 
 def to_boundary_in_box(
-    points: ArrayLike, walls: tuple[ArrayLike, ArrayLike], scale: ArrayLike, radius: float, norm: float
+    points: ArrayLike, walls: tuple[ArrayLike, ArrayLike], gauges: Gauges, radius: float
 ) -> FloatArray:
     """Each row stretched and cut off at the walls, below and above zero, until it reaches the surface, or a corner before that.
 
     What a wall stops in one coordinate goes on in the others: entries of very different sizes are filled one by one.
 
-    >>> to_boundary_in_box([[1.0, 0.01]], (-1.0, 1.0), 1.0, 1.5, 1).round(6).tolist()
+    >>> to_boundary_in_box([[1.0, 0.01]], (-1.0, 1.0), lambda rows: p_norm(rows, 1), 1.5).round(6).tolist()
     [[1.0, 0.5]]
     """
-    given = to_boundary(points, scale, radius, norm)
-    axes = np.asarray(scale, dtype=float)
+    given = to_boundary(points, gauges, radius)
 
     def cut(factor: FloatArray) -> FloatArray:
         return np.asarray(np.clip(given * factor[:, None], *walls))
@@ -166,7 +168,7 @@ def to_boundary_in_box(
     few, many = np.zeros(len(given)), np.full(len(given), math.log(1e15))  # logarithms of the factor
     for _ in range(_HALVINGS):
         middle = 0.5 * (few + many)
-        far = p_norm(cut(np.exp(middle)) / axes, norm) > radius
+        far = gauges(cut(np.exp(middle))) > radius
         few, many = np.where(far, few, middle), np.where(far, middle, many)
     return cut(np.exp(few))
 
@@ -190,4 +192,4 @@ def climb(slopes: ArrayLike, norm: float, share: float = 0.0) -> FloatArray:
         rise = ((size >= bar) & (size > 0)).astype(float)
     else:
         rise = (size > 0).astype(float) if math.isinf(norm) else size
-    return to_boundary(np.copysign(rise, slope), 1.0, 1.0, norm)
+    return to_boundary(np.copysign(rise, slope), lambda rows: p_norm(rows, norm), 1.0)

@@ -43,16 +43,19 @@ def average_certified_radius(records: Sequence[Record]) -> float:
 
 
 def average_certified_proxy_radius(records: Sequence[Record]) -> float:
-    """The same mean of the proxy radius, that of the ball of the region's volume (Eiras et al. 2022)."""
-    return exact_mean([record.proxy_radius if counts(record) else 0.0 for record in records])
+    """The same mean of the proxy radius, that of the ball of the region's volume (Eiras et al. 2022); NaN if any has none."""
+    return _mean_if_known(records, [record.proxy_radius for record in records])
 
 
 def average_certified_boxed_proxy_radius(records: Sequence[Record]) -> float:
     """The same mean of the proxy radius of what lies in the input box; NaN unless it is known of all records."""
-    known = [record.boxed_proxy_radius for record in records]
-    if not known or None in known:
+    return _mean_if_known(records, [record.boxed_proxy_radius for record in records])
+
+
+def _mean_if_known(records: Sequence[Record], values: Sequence[float | None]) -> float:
+    if not values or None in values:
         return math.nan
-    return exact_mean([value or 0.0 if counts(r) else 0.0 for r, value in zip(records, known, strict=True)])
+    return exact_mean([value or 0.0 if counts(r) else 0.0 for r, value in zip(records, values, strict=True)])
 
 
 def echoes(record: Record) -> bool:

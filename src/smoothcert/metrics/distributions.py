@@ -36,7 +36,7 @@ def sigma_factor(record: Record) -> float | None:
     """The smallest scale of the noise of this input, the other factor of its radius; None where nothing is certified."""
     if not record.region_radius > 0:
         return None
-    if isinstance(record.scale, float):
+    if isinstance(record.scale, float) and record.front is None:
         return record.scale
     return float(f"{record.radius / record.region_radius:.14g}")  # what is left of the scale behind that is rounding
 

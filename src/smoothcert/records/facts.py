@@ -19,6 +19,7 @@ FACTS: Mapping[str, Setting] = {
     "scale": Setting("how much noise", changes="method"),
     "sigma": Setting("how much noise, by its standard deviation", changes="method"),
     "loc": Setting("where the noise is centred", changes="method"),
+    "front": Setting("which numbers of an input the noise is laid on, by their content", changes="method"),
     "tuner": Setting("who chooses the noise", changes="method"),
     "model": Setting("the network, by its content: not only the method differs"),
     "data": Setting("the data, by their content: accuracies do not compare"),

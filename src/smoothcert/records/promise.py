@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from smoothcert.certificates import Certificate, Soundness, weakest
 from smoothcert.errors import InputError, RunError
 from smoothcert.estimators.bounds import bound_of
+from smoothcert.linear import LinearRegion
 from smoothcert.maths import FloatArray
 from smoothcert.maths.overlap import check_convex
 from smoothcert.regions import Region
@@ -65,6 +66,11 @@ def check(certificate: Certificate) -> Region | None:
         )
     if region is None:
         return None
+    if isinstance(region, LinearRegion):
+        raise InputError(
+            "a memory behind a front keeps regions of its numbers, and this one is of inputs; give it to the smoother: "
+            "sc.Smoother(…, front=front, memory=memory)"
+        )
     if not isinstance(region, Region):
         raise InputError(
             f"a memory keeps regions in a norm, and this one is against a threat ({region.threat}); exact certificates need "

@@ -16,6 +16,7 @@ from smoothcert.certificates import Ballot, Certificate, Soundness
 from smoothcert.errors import RunError, StoreError
 from smoothcert.estimators.bounds import Bound, bound_of
 from smoothcert.intervals import Interval, IntervalCertificate
+from smoothcert.linear import LinearRegion
 from smoothcert.maths import FloatArray
 from smoothcert.maths.boxed import Box
 from smoothcert.maths.geometry import round_down
@@ -35,7 +36,7 @@ class Record:
     truth: int | None
     label: int | None
     radius: float  # of the largest plain ball inside the region
-    proxy_radius: float  # of the ball of the same volume
+    proxy_radius: float | None  # of the ball of the same volume; None for a region without end
     log_volume: float | None  # None for an abstention or a point
     region_radius: float  # in units of scale
     norm: float  # 0 against a threat
@@ -58,6 +59,8 @@ class Record:
     echo: float | None = None  # how often other inputs get the label under this noise; None if it was not measured
     boxed_proxy_radius: float | None = None  # of the volume in the input box; None where no box or no center is known
     threat: str | None = None  # what was certified against, if not a norm: its radius is a size
+    front: str | None = None  # the address of the matrix that noise was laid behind, if there was one
+    front_slack: float = 0.0  # by how much rounding may set numbers of two inputs apart there
     # Of a number instead of a class: its estimate at the input, what is true of it, and (radius, low, high), None without an end.
     value: float | None = None
     target: float | None = None
@@ -82,9 +85,19 @@ class Record:
         return self.alpha == 0
 
     @property
+    def addresses(self) -> set[str]:
+        """Of all arrays in the store that it means."""
+        return {value for value in (self.scale, self.loc, self.front) if isinstance(value, str)}
+
+    @property
     def against(self) -> str:
         """The norm of its radius, or the threat of which it is a size: radii of two do not compare."""
         return f"l{self.norm:g}" if self.threat is None else self.threat
+
+    @property
+    def extent(self) -> float:
+        """What regions are put in order by: the proxy radius, or the radius of a region without end."""
+        return self.radius if self.proxy_radius is None else self.proxy_radius
 
     @property
     def correct(self) -> bool:
@@ -114,6 +127,8 @@ class Record:
             del row["stages"]
         if not self.intervals:
             del row["value"], row["target"], row["intervals"]
+        if self.front is None:
+            del row["front"], row["front_slack"]
         return json.dumps(row, allow_nan=False, sort_keys=True, separators=(",", ":"))
 
     @classmethod
@@ -182,9 +197,13 @@ def record_of(
     uniform: float = 1.0,
     echo: float | None = None,
     box: Box | None = None,
+    front: tuple[str, float] | None = None,
     target: float | None = None,
 ) -> Record:
-    """The record of one certificate and the votes behind it; box: what inputs lie in, around the region's center."""
+    """The record of one certificate and the votes behind it; box: what inputs lie in, around the region's center.
+
+    front: the address of a front's matrix, and its slack.
+    """
     return Record(
         **_said(certificate, box),
         index=index,
@@ -207,6 +226,8 @@ def record_of(
         stopped=stopped,
         uniform=uniform,
         echo=echo,
+        front=None if front is None else front[0],
+        front_slack=0.0 if front is None else front[1],
     )
 
 
@@ -228,8 +249,8 @@ def _said(certificate: Certificate, box: Box | None) -> dict[str, Any]:
         "radius": certificate.radius,
         "proxy_radius": certificate.proxy_radius,
         "boxed_proxy_radius": boxed,
-        "log_volume": region.log_volume if isinstance(region, Region) and region.radius > 0 else None,
-        "region_radius": region.radius if isinstance(region, Region) else certificate.radius,
+        "log_volume": region.log_volume if isinstance(region, Region | LinearRegion) and region.radius > 0 else None,
+        "region_radius": region.radius if isinstance(region, Region | LinearRegion) else certificate.radius,
         "soundness": certificate.soundness,
         "rule": certificate.rule,
         **(_numbers(certificate) if isinstance(certificate, IntervalCertificate) else {}),
@@ -275,12 +296,17 @@ def scale_of(record: Record, store: Arrays) -> FloatArray:
     return value_of(record.scale, store)
 
 
-def region_of(record: Record, center: FloatArray, store: Arrays) -> Region | ReplacedRegion | None:
+def region_of(record: Record, center: FloatArray, store: Arrays) -> Region | LinearRegion | ReplacedRegion | None:
     """The region that a record certifies around its input; None for an abstention."""
     if record.label is None:
         return None
     if record.threat is not None:
         return ReplacedRegion(center, THREATS[record.threat](int(record.region_radius)))
+    if record.front is not None:
+        # What rounding costs is taken off the radius already.
+        return LinearRegion.behind(
+            center, store.get(record.front), scale_of(record, store), record.region_radius, record.norm
+        )
     return Region(center, scale_of(record, store), record.region_radius, record.norm)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import permutations
@@ -39,9 +40,10 @@ def envelopes(lines: Sequence[Line], radii: Sequence[float]) -> Sheet | None:
 def supersets(lines: Sequence[Line]) -> Sheet | None:
     """For each ordered pair of lines on the same data: on how many common inputs the first certifies a superset.
 
-    Lines against a threat are left out, and imported ones: a log gives radii and not the regions, which may be larger than the balls of these radii.
+    Lines against a threat or behind a front are left out, and imported ones: a log gives radii and not the regions, which may be larger than the balls of these radii.
     """
-    own = [line for line in lines if line.soundness is not Soundness.IMPORTED and line.records[0].threat is None]
+    plain = [line for line in lines if line.records[0].threat is None and line.records[0].front is None]
+    own = [line for line in plain if line.soundness is not Soundness.IMPORTED]
     rows = []
     with ExitStack() as stack:
         stores = {place: stack.enter_context(open_run(place)) for place in dict.fromkeys(line.place for line in own)}
@@ -57,7 +59,7 @@ def supersets(lines: Sequence[Line]) -> Sheet | None:
             rows.append((f"{one.name} ⊇ {other.name}", label, str(len(common)), *shares))
     header = ("regions", "label", "inputs", "superset, %", "where neither certifies, %")
     note = "shares of the common inputs; a wrong answer certifies nothing, and nothing is contained in everything"
-    note += "; imported runs are left out, since a log does not hold the regions" if len(own) < len(lines) else ""
+    note += "; imported runs are left out, since a log does not hold the regions" if len(own) < len(plain) else ""
     return Sheet("supersets (ANCER, Definition 1)", header, tuple(rows), note) if rows else None
 
 
@@ -71,7 +73,9 @@ def best_of_all(lines: Sequence[Line]) -> Sheet | None:
         if not others or not common:
             continue
         rivals = [o.records for o in others]
-        shares = [best_share(line.records, rivals, attrgetter(name)) for name in ("radius", "proxy_radius")]
+        shares = [best_share(line.records, rivals, attrgetter("radius"))]
+        endless = any(record.proxy_radius is None for one in (line, *others) for record in one.records)
+        shares.append(math.nan if endless else best_share(line.records, rivals, attrgetter("proxy_radius")))
         label = weakest([line.soundness, *(o.soundness for o in others)]).value
         cells = map(percent_down, (*shares, _nothing([line, *others], common)))
         rows.append((line.name, label, str(len(others)), str(len(common)), *cells))

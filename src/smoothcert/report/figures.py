@@ -83,7 +83,7 @@ class Shown(Figure):
 def draw_all(lines: Sequence[Line], folder: Path) -> list[Path]:
     """Every figure of a report as PNG, SVG and PDF, a panel as wide as a column of a paper: curves, proxy radii where they differ, p_A, factors, votes."""
     figures: dict[str, Callable[[Sequence[Line]], Figure]] = {"curve": curves}
-    if any(record.proxy_radius != record.radius for line in lines for record in line.records):
+    if any(record.extent != record.radius for line in lines for record in line.records):
         figures["curve-proxy"] = proxy_curves
     figures |= {"p_a": probabilities, "factors": factors, "votes": votes}
     with matplotlib.rc_context(STYLE | COLUMN):
@@ -131,8 +131,8 @@ def proxy_curves(lines: Sequence[Line]) -> Figure:
 
 
 def with_proxy(records: Iterable[Record]) -> tuple[Record, ...]:
-    """The records with the proxy radius in the place of the radius."""
-    return tuple(replace(record, radius=record.proxy_radius) for record in records)
+    """The records with the proxy radius in the place of the radius; 0 where there is none."""
+    return tuple(replace(record, radius=record.proxy_radius or 0.0) for record in records)
 
 
 def probabilities(lines: Sequence[Line]) -> Figure:

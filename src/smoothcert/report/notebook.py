@@ -16,7 +16,7 @@ from smoothcert.report.figures import curve_figure
 from smoothcert.report.numbers import certifies_numbers, interval_figure
 from smoothcert.report.numbers import sheet as interval_sheet
 from smoothcert.report.pictures import scale_map, uri
-from smoothcert.report.tables import common_radii, main_sheet
+from smoothcert.report.tables import ENDLESS, common_radii, main_sheet
 from smoothcert.store.pictures import picture_of
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def certificate_html(certificate: Certificate) -> str:
     if region is not None:
         rows += [
             (f"l{region.norm:g} radius", f"{round_down(certificate.radius)} (largest ball inside the region)"),
-            ("proxy radius", f"{round_down(certificate.proxy_radius)} (ball of the region's volume)"),
+            ("proxy radius", _volume(certificate.proxy_radius)),
         ]
     rows += [
         ("soundness", certificate.soundness.value),
@@ -40,6 +40,10 @@ def certificate_html(certificate: Certificate) -> str:
         ("rule", certificate.rule or "–"),
     ]
     return f"<div style='display:flex;gap:1em;align-items:center'>{_pictures(certificate)}{_table(rows)}</div>"
+
+
+def _volume(proxy_radius: float | None) -> str:
+    return ENDLESS if proxy_radius is None else f"{round_down(proxy_radius)} (ball of the region's volume)"
 
 
 def run_html(run: Run) -> str:

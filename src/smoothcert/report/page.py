@@ -98,7 +98,7 @@ def grids_of(lines: Sequence[Line], radii: Sequence[float]) -> dict[str, dict[st
     found = {}
     for norm in dict.fromkeys(map(norm_of, lines)):
         own = [line for line in lines if norm_of(line) == norm]
-        largest = max((record.proxy_radius for line in own for record in line.records), default=0.0)
+        largest = max((record.extent for line in own for record in line.records), default=0.0)
         largest = max(largest, max(record.radius for line in own for record in line.records))
         mean = np.mean([average_certified_radius(line.records) for line in own])
         allowed = [radius for radius in radii if 0 < radius <= largest] or [0.0]
@@ -136,7 +136,7 @@ def line_of(
 ) -> dict[str, Any]:
     """What the page shows of one line; ``grid``: the radii of the cross-hair."""
     records, marks = line.records, marks or {}
-    digits = digits_of(max(max(record.radius, record.proxy_radius) for record in records))
+    digits = digits_of(max(max(record.radius, record.extent) for record in records))
     chances = distributions.probabilities(records)
     points = _some(np.unique(chances))
     stops = [] if grid is None else [float(f"{grid['step'] * k:.12g}") for k in range(grid["number"] + 1)]

@@ -52,7 +52,8 @@ def _scales(run: Run) -> dict[int, str]:
     if len(run.facts.get("shape", [])) not in (2, 3):
         return {}
     records = (record for line in run.lines for record in line.records)
-    return {record.index: record.scale for record in records if isinstance(record.scale, str)}
+    # Behind a front the noise has no pixels.
+    return {r.index: r.scale for r in records if isinstance(r.scale, str) and r.front is None}
 
 
 def _drawable(run: Run) -> frozenset[int]:

@@ -43,7 +43,7 @@ def _of_run(run: Run, marks: Marks) -> list[dict[str, Any]]:
 
 
 def _extremes(records: Sequence[Record]) -> list[tuple[Record, str]]:
-    ordered = sorted(records, key=lambda record: (record.proxy_radius, record.index))
+    ordered = sorted(records, key=lambda record: (record.extent, record.index))
     number = min(NUMBER, len(ordered) // 2)
     largest = [(record, "largest") for record in reversed(ordered[len(ordered) - number :])]
     return [(record, "smallest") for record in ordered[:number]] + largest

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from smoothcert.maths.geometry import percent_down, round_down
+from smoothcert.maths.geometry import exact_mean, percent_down, round_down
 from smoothcert.metrics import curves
 from smoothcert.metrics.bands import CONFIDENCE, binomial_band
 from smoothcert.metrics.distributions import by_class
@@ -15,9 +15,11 @@ from smoothcert.report.comparisons import best_of_all, envelopes, supersets
 from smoothcert.report.runs import Line
 from smoothcert.report.sheets import Sheet
 
+OTHER_NORMS = ("1", "2", "inf")  # in which certificates behind a front have different radii
 RADIUS = (
     "at radius r: right, certified, and by at least r; so at radius 0 abstentions count as wrong, above they do not"
 )
+ENDLESS = "none: a region behind a front has no end where the front is blind, so it has no volume"
 PROXY = "proxy radius: of the ball that has the region's volume"
 ECHO = "echo: how often other inputs are answered the same label under the same noise; from 1/2 on, a true certificate says nothing of its input"
 
@@ -40,6 +42,7 @@ def summary(line: Line, radii: Sequence[float]) -> dict[str, Any]:
         "radii": list(radii),
         "certified_accuracy": curves.certified_accuracy(records, radii).tolist(),
         "average_certified_radius": curves.average_certified_radius(records),
+        "average_certified_radius_in": radii_in_norms(line),
         "average_certified_proxy_radius": curves.average_certified_proxy_radius(records),
         "average_certified_boxed_proxy_radius": curves.average_certified_boxed_proxy_radius(records),
         "echoing": echoing,  # None where no echo was measured, and the means without them are not numbers
@@ -57,6 +60,13 @@ def summary(line: Line, radii: Sequence[float]) -> dict[str, Any]:
         "expected_wrong": curves.expected_wrong(records),
         "invalid_votes": sum(record.estimation_invalid[-1] + record.selection_invalid for record in records),
     }
+
+
+def radii_in_norms(line: Line) -> dict[str, float]:
+    """The average certified radius in each norm that is known of a run behind a front, from the same certificates."""
+    norms = line.facts.get("front_norms", {})
+    units = [record.region_radius if curves.counts(record) else 0.0 for record in line.records]
+    return {norm: exact_mean(units) / largest for norm, largest in norms.items()}
 
 
 def common_radii(lines: Sequence[Line]) -> list[float]:
@@ -85,12 +95,14 @@ def main_sheet(lines: Sequence[Line], radii: Sequence[float]) -> Sheet:
         shares = [_accuracy(row["certified_accuracy"][position], row["inputs"]) for row in rows]
         add(f"at radius {radius:g}", shares, end=position == len(radii) - 1)
     add("average certified radius", [round_down(row["average_certified_radius"]) for row in rows])
-    proxies = [round_down(row["average_certified_proxy_radius"]) for row in rows]
-    # A region against a threat has a size and no volume.
-    add(
-        "average certified proxy radius",
-        [p if row["norm"] != "0.0" else "–" for p, row in zip(proxies, rows, strict=True)],
-    )
+    for norm in OTHER_NORMS:
+        means = [row["average_certified_radius_in"].get(norm) for row in rows]
+        if any(mean is not None for mean in means):
+            add(f"the same certificates in l{norm}", ["–" if mean is None else round_down(mean) for mean in means])
+    proxies = [row["average_certified_proxy_radius"] for row in rows]
+    # A region against a threat has a size and no volume, one behind a front no end.
+    volumes = [row["norm"] != "0.0" and not math.isnan(p) for p, row in zip(proxies, rows, strict=True)]
+    add("average certified proxy radius", [round_down(p) if v else "–" for p, v in zip(proxies, volumes, strict=True)])
     boxed = [row["average_certified_boxed_proxy_radius"] for row in rows]
     if not all(map(math.isnan, boxed)):
         add(
@@ -131,6 +143,8 @@ def main_sheet(lines: Sequence[Line], radii: Sequence[float]) -> Sheet:
     notes.append(PROXY)
     if any(row["echoing"] is not None for row in rows):
         notes.append(ECHO)
+    if any(map(math.isnan, proxies)):
+        notes.append(f"proxy radius: {ENDLESS}")
     header = ("run", *(row["run"] for row in rows))
     title = f"certified accuracy in %, rounded down ({100 * CONFIDENCE:g} % band of the true share)"
     return Sheet(title, header, tuple(cells), "; ".join(notes), tuple(ends), across=True)

@@ -18,10 +18,10 @@ from smoothcert.errors import StoreError
 from smoothcert.maths import FloatArray
 from smoothcert.memory.memory import Memory
 from smoothcert.records.promise import Promise, given_before
-from smoothcert.regions import Region
 from smoothcert.registry import written
 from smoothcert.serve.messages import Answer, Kept
 from smoothcert.store.keeper import packed
+from smoothcert.threats import ReplacedRegion
 
 RUN = "serve"  # what promises of servers are kept under
 PAUSE = 1.0  # seconds for which a memory that failed is not asked again
@@ -104,7 +104,10 @@ def id_of(promise: Promise) -> str:
 def answer_of(certificate: Certificate, domain: str, name: str | None = None) -> Answer:
     """A certificate in the words of an answer."""
     region = certificate.region
-    against = written(region.norm) if isinstance(region, Region) else "" if region is None else str(region.threat)
+    against = (
+        "" if region is None else str(region.threat) if isinstance(region, ReplacedRegion) else written(region.norm)
+    )
+    assert certificate.proxy_radius is not None  # a server has no front, so its regions have an end
     return Answer(
         label=certificate.label,
         radius=certificate.radius,

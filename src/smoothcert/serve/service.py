@@ -47,6 +47,10 @@ class Service:
     """One smoothed classifier with its memory, and all who ask it; every method runs on the loop that ``start`` was called on."""
 
     def __init__(self, smoother: Smoother, dataset: Dataset, memory: Memory | None, settings: Serving) -> None:
+        if smoother.front is not None:
+            raise SettingError(
+                "a server cannot answer behind a front yet; serve a classifier of inputs, or use smoothcert predict"
+            )
         if isinstance(smoother, Cascade | SmoothedRegressor):  # the desk below asks one classifier for classes
             raise SettingError(
                 "a server answers for one smoothed classifier, not for a cascade or a regressor; use smoothcert predict for these"

@@ -58,7 +58,7 @@ function explore(data, place) {
       certified && ["label", `${one.soundness}: ${one.meaning}`],
       certified && one.threat && ["certified against", one.threat.size ? `${one.threat.words}, wherever and with whatever values` : "nothing: the answer is known at this input alone"],
       certified && !one.threat && ["inner radius", `${one.radius} (${one.norm}): of the largest plain ball in the region`],
-      certified && !one.threat && ["proxy radius", `${one.proxy}: of the ball of the region's volume`],
+      certified && !one.threat && ["proxy radius", one.proxy === null ? "none: the region has no end where the front is blind" : `${one.proxy}: of the ball of the region's volume`],
       certified && !one.threat && one.boxed != null && ["in the input box", `${one.boxed}: the same of the part that an input can lie in`],
       one.views && ["views", `${one.law}; ${one.exact ? `all ${one.trials} are asked, so the certificate is exact` : `sampled, ${one.trials} of them`}`],
       !one.views && ["noise", `${one.law}, scale θ ${one.scale[0] === one.scale[2] ? one.scale[0].toPrecision(4) : `from ${one.scale[0].toPrecision(4)} to ${one.scale[2].toPrecision(4)}`}`],

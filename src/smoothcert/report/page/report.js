@@ -197,7 +197,7 @@
     const drawn = [];
     const add = (draw, caption) => { const one = chart((width) => (view.shown.length ? draw(view.shown, width) : nothing("All runs are hidden.")), caption); drawn.push(one); return one; };
     view.on("all", () => drawn.forEach((one) => one.redraw()));
-    const proxies = lines.some((line) => column(line, "radius").some((radius, i) => radius !== column(line, "proxy")[i]));
+    const proxies = lines.some((line) => column(line, "radius").some((radius, i) => column(line, "proxy")[i] !== null && radius !== column(line, "proxy")[i]));
     const [kindLabel, kindSelect] = choice("against ", [["radius", "radius"], ["proxy", "proxy radius (same volume)"]], () => view.set("kind", kindSelect.value, ["against", kindSelect.value === "proxy" ? "proxy" : ""]), view.kind);
     const bandBox = element("input", { type: "checkbox", checked: view.bands, onchange: () => view.set("bands", bandBox.checked, ["bands", bandBox.checked ? "" : "no"]) });
     const curve = (norm) => {

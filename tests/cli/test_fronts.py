@@ -1,0 +1,114 @@
+"""Fronts on the command line: train, certify, report, judge again, attack, predict, explore."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import smoothcert.cli
+from smoothcert.cli.flags import Given
+from smoothcert.cli.of_run import certified_with
+from smoothcert.explore.explorer import Explorer
+from smoothcert.explore.slices import Asked
+from smoothcert.store import open_run
+
+CHANCE = np.random.default_rng(0)
+
+
+@pytest.fixture
+def ok(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """smoothcert with these arguments in a folder with pictures of two classes: bright above, or bright below."""
+    monkeypatch.chdir(tmp_path)
+    labels = np.arange(80) % 2
+    pictures = CHANCE.integers(0, 60, (80, 1, 8, 8))
+    for picture, label in zip(pictures, labels, strict=True):
+        picture[0, 4 * label : 4 * label + 4] += 180
+    np.savez("halves.npz", x=pictures[:60].astype(np.uint8), y=labels[:60])
+    np.savez("others.npz", x=pictures[60:].astype(np.uint8), y=labels[60:])
+
+    def run(*arguments: object, fails: bool = False) -> str:
+        monkeypatch.setattr(sys, "argv", ["smoothcert", *map(str, arguments)])
+        status = 0
+        try:
+            smoothcert.cli.main()
+        except SystemExit as stop:
+            status = int(stop.code or 0)
+        told = capsys.readouterr()
+        assert (status != 0) == fails, told.err
+        return told.err if fails else told.out
+
+    return run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("front", ["pca:4", "pca:k=6,decode=true", "blocks:2"])
+def test_from_training_to_the_report(front: str, ok, tmp_path: Path) -> None:
+    noise = ("--noise", "gaussian", "--sigma", 0.5)
+    ok("train", "--model", "mlp", "--data", "halves.npz", *noise, "--front", front, "--epochs", 15, "--out", "m")
+    given = ("--model", "m/model.safetensors", "--data", "others.npz", *noise)
+    ok("certify", *given, "--limit", 6, "-n", 400, "--out", "a")
+    with open_run(tmp_path / "a") as store:
+        records, facts = list(store.records()), store.facts()
+    assert all(record.soundness == "global" and record.front is not None for record in records)
+    assert sum(record.correct and record.radius > 0.1 for record in records) >= 4
+    told = json.loads(ok("report", "a", "--json"))
+    assert "has no end where the front is blind" in ok("report", "a", "--out", "page")
+    (line,) = told["lines"] if isinstance(told, dict) else told
+    radii = line["average_certified_radius_in"]
+    assert radii["2"] == pytest.approx(line["average_certified_radius"], rel=1e-6)
+    assert radii["inf"] < radii["2"] < radii["1"]
+    ok("recertify", "a", "--alpha", 0.001, "--out", "b")
+    with open_run(tmp_path / "b") as store:
+        again = list(store.records())
+    assert [record.radius for record in again] == [record.radius for record in records]
+    ok("attack", "a", "--limit", 2, "--budget", 200, "--votes", 400)
+    with open_run(tmp_path / "a") as store:
+        assert not any(finding.violated for finding in store.findings())
+    answers = json.loads(ok("predict", "a", "--limit", 6, "--json"))
+    assert all(row["answer"] in (record.label, None) for row, record in zip(answers, records, strict=True))
+    assert facts["configuration"]["front"].startswith(front[:3])
+    explorer = Explorer(*certified_with(tmp_path / "a", Given({})), tmp_path / "a")
+    try:
+        seen = explorer.input(records[0].index)
+        assert seen["proxy"] is None
+        place = explorer.point(records[0].index, {"axes": "nearest", "seed": 0, "a": 0.01, "b": 0.0}, 100, anew=False)
+        assert place["inside"]
+        for axes in ("extremes", "curvature") if "decode" in front else ("nearest",):
+            asked = Asked(records[0].index, axes)
+            explorer.slice(asked)
+            explorer._thread.submit(lambda: None).result()
+            assert explorer._jobs[asked].problem is None
+    finally:
+        explorer.close()
+
+
+def test_data_that_the_front_was_fitted_with(ok, tmp_path: Path) -> None:
+    noise = ("--noise", "gaussian", "--sigma", 0.5)
+    ok("train", "--model", "mlp", "--data", "halves.npz", *noise, "--front", "pca:4", "--epochs", 2, "--out", "m")
+    ok(
+        "certify",
+        "--model",
+        "m/model.safetensors",
+        "--data",
+        "halves.npz",
+        *noise,
+        "--limit",
+        3,
+        "-n",
+        200,
+        "--out",
+        "a",
+    )
+    with open_run(tmp_path / "a") as store:
+        assert {record.soundness for record in store.records()} == {"frozen"}
+
+
+def test_what_is_refused(ok) -> None:
+    np.save("nan.npy", np.full((2, 64), np.nan))
+    for front, words in (("nan.npy", "NaN or infinity"), ("pca:65", "must be at most"), ("fourier", "unknown front")):
+        told = ok(
+            "train", "--model", "mlp", "--data", "halves.npz", "--sigma", 1, "--front", front, "--out", "m", fails=True
+        )
+        assert words in told
