@@ -27,8 +27,8 @@ PLANE = HalfSpace(torch.eye(DIM)[0])
 
 
 def smoother_with(model: Any = PLANE, **options: Any) -> Smoother:
-    """Votes on the side of the first coordinate, under noise of scale 1."""
-    usual = {"estimate": 2_000, "alpha": 0.01, "engine": Engine(block=50, workers=2)}
+    """Votes on the side of the first coordinate, under noise of scale 1; alpha is the false-alarm rate of what is expected of one."""
+    usual = {"estimate": 2_000, "alpha": 1e-6, "engine": Engine(block=50, workers=2)}
     return Smoother(model, Noise("gaussian", 1.0), **usual | options)
 
 

@@ -267,7 +267,7 @@ def test_the_open_inference_protocol_is_spoken_to_a_stranger(running: Running) -
             answers.append(client.infer("smoothcert", [given], outputs=wanted))
         for answer in answers:
             assert answer.as_numpy("label").tolist() == [1, 0, -1]
-            assert answer.as_numpy("radius")[0] > 0.4
+            assert answer.as_numpy("radius")[0] > 0.3
             assert answer.as_numpy("radius")[2] == 0
             assert answer.get_response()["outputs"][2]["data"] == ["global"] * 3
         assert answers[0].as_numpy("radius").tolist() == answers[1].as_numpy("radius").tolist()
