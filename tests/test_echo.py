@@ -98,9 +98,9 @@ class TestWhatItMeasures:
         (poll,) = smoother.polls([Batch(torch.from_numpy(line.inputs([0])), [0])])
         certificate = smoother.conclude(poll)
         with SqliteStore(tmp_path) as store:
-            assert record_poll(smoother, poll, certificate, None, store).echo == poll.echo is not None
+            assert record_poll(smoother, poll, certificate, line, store).echo == poll.echo is not None
             settled = replace(certificate, label=1 - int(certificate.label or 0))
-            assert record_poll(smoother, poll, settled, None, store).echo is None
+            assert record_poll(smoother, poll, settled, line, store).echo is None
 
 
 class TestReferences:

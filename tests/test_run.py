@@ -206,7 +206,7 @@ class TestRefusals:
     ) -> None:
         """What a kill leaves that came before the tables were made."""
         (tmp_path / RESULTS).touch()
-        with pytest.raises(StoreError, match="is empty"), SqliteStore(tmp_path) as store:
+        with pytest.raises(StoreError, match="nothing in it yet"), SqliteStore(tmp_path) as store:
             store.facts()
         sc.certify_all(smoother(linear_model), dataset, tmp_path, indices=[0])
         assert len(bodies(tmp_path)) == 1

@@ -170,6 +170,9 @@ def norms_behind(smoother: Smoother) -> dict[str, Any]:
 @contextmanager
 def _keeping(store: ResultStore, patience: float) -> Iterator[Callable[[Row], None]]:
     """What appends a row to the store: at once, or with all that come within ``patience`` seconds in one write."""
+    if not patience:
+        yield lambda row: store.append(*row)
+        return
     waiting: list[Row] = []
     last = -math.inf
 

@@ -70,7 +70,7 @@ def options(command: str) -> set[str]:
 
 # What the first thirty had no place for.
 LATER = (
-    *("help", "dry_run", "json", "store", "data__shard", "votes__threat", "task__kind", "model__cascade"),
+    *("help", "dry_run", "json", "store", "put", "data__shard", "votes__threat", "task__kind", "model__cascade"),
     "noise__front",
 )
 
@@ -114,10 +114,10 @@ def test_no_setting_is_declared_twice() -> None:
 
 @pytest.mark.parametrize("kind", ["estimators", "runtimes", "data"])
 def test_a_parameter_that_members_share_is_inherited(kind: str) -> None:
-    """tolerance, precision or split stand in one class, whichever members have them; path is of folders, files and the hub."""
+    """tolerance, precision or split stand in one class, whichever members have them; path is of folders, files, Zarr and the hub."""
     declared = declarations(registry(kind).members.values())
     assert {name: count for name, count in declared.items() if count > 1} == (
-        {"path": 3, "label": 2} if kind == "data" else {}
+        {"path": 4, "label": 2} if kind == "data" else {}
     )
 
 

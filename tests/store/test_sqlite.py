@@ -32,6 +32,18 @@ def test_reading_makes_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+def test_a_file_that_was_left_without_tables_is_begun_anew(tmp_path: Path) -> None:
+    """Killed between making the file and its tables."""
+    (tmp_path / "results.sqlite").touch()
+    with SqliteStore(tmp_path) as store:
+        assert not store.begun
+        with pytest.raises(StoreError, match="nothing in it yet"):
+            store.facts()
+        store.append(record_at(0), 1.0)
+        assert store.begun
+        assert store.indices() == {0}
+
+
 def test_a_reader_in_another_thread_or_process_is_not_in_the_way(tmp_path: Path) -> None:
     with SqliteStore(tmp_path) as store, SqliteStore(tmp_path) as reader:
         store.append_all((record_at(index), 1.0, None) for index in range(3))

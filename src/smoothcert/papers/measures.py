@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from smoothcert.certificates import Soundness, weakest
-from smoothcert.maths.geometry import exact_mean
+from smoothcert.maths.geometry import decimal_of, exact_mean
 from smoothcert.metrics.curves import counts
 from smoothcert.metrics.score import envelope, robustness_score
 from smoothcert.metrics.supersets import best_share
@@ -57,11 +57,20 @@ def measured(column: str, group: Group, rivals: Sequence[Group]) -> float:
     if column in known:
         return known[column]()
     if kind == "attack":
-        return 100 * group.held[rest]
+        return _percent(group.held[rest])
     if kind == "top":
         return _top(group.records, int(rest.removesuffix(" %")) / 100)
     records = proxied(group.records) if column.startswith("~") else group.records
-    return 100 * float(envelope(records, [radius_of(column)])[0])
+    return _percent(float(envelope(records, [radius_of(column)])[0]))
+
+
+def _percent(share: float) -> float:
+    """A share in percent: 29 of 0.29, where 100 · 0.29 is a little less.
+
+    >>> _percent(0.29), 100 * 0.29
+    (29.0, 28.999999999999996)
+    """
+    return float(decimal_of(share).scaleb(2))
 
 
 def proxied(runs: Records) -> Records:
@@ -98,4 +107,4 @@ def _best(name: str, group: Group, rivals: Sequence[Group]) -> float:
         return [max(of_input, key=lambda r: (counts(r), value(r))) for of_input in zip(*runs, strict=True)]
 
     own, *others = (of_best_sigma(each.records) for each in (group, *rivals))
-    return 100 * best_share(own, others, value)
+    return _percent(best_share(own, others, value))

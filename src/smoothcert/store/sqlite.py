@@ -51,7 +51,12 @@ class SqliteStore(SqlStore):
 
     @property
     def begun(self) -> bool:
-        return self.file.is_file()
+        return self.file.is_file() and self._made()
+
+    def _made(self) -> bool:
+        """Are the tables there? Who made the file may have been killed before them."""
+        with self._explained():
+            return bool(self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'facts'").fetchall())
 
     @property
     def _place(self) -> str:
@@ -67,10 +72,6 @@ class SqliteStore(SqlStore):
                 raise StoreError(
                     f"the disk of {self.file} is full or failing ({problem}); the records already written are safe: "
                     "free some space and give the same command again"
-                ) from problem
-            if "no such table" in str(problem):
-                raise StoreError(
-                    f"{self.file} is empty: nothing was kept in it yet; certify into that directory"
                 ) from problem
             raise StoreError(
                 f"cannot use {self.file}: {problem}; check its permissions and that no other program holds it"
@@ -110,7 +111,7 @@ class SqliteStore(SqlStore):
         SQLite needs a file beside one that was written ahead, even to read it; and what is in a log is not in the file.
         """
         left = self.file.with_name(self.file.name + "-wal")
-        if not self.begun or (left.exists() and left.stat().st_size):
+        if not self.file.is_file() or (left.exists() and left.stat().st_size):
             return False
         try:
             with tempfile.TemporaryFile(dir=self.file.parent):
@@ -134,7 +135,7 @@ class SqliteStore(SqlStore):
         """The connection, once the directory, the file and its tables are there."""
         directory = self.file.parent
         foreign = directory.exists() and (not directory.is_dir() or any(directory.iterdir()))
-        if foreign and not self.begun:  # asked last: another process may just have begun the same run
+        if foreign and not self.file.is_file():  # asked last: another process may just have begun the same run
             raise RunError(f"{directory} exists, is not empty and is not a run; give --out another directory")
         directory.mkdir(parents=True, exist_ok=True)
         with self._explained():
@@ -147,7 +148,9 @@ class SqliteStore(SqlStore):
     def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """What a query finds; nothing is made where there is no file."""
         if not self.begun:
-            raise StoreError(f"there is no file of results at {self.file}; certify into that directory first")
+            raise StoreError(
+                f"there is no file of results at {self.file}, or nothing in it yet; certify into that directory first"
+            )
         with self._explained():
             return self._db.execute(query, values).fetchall()
 
