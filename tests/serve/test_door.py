@@ -6,6 +6,8 @@ import io
 import json
 import random
 import socket
+import ssl
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -25,6 +27,7 @@ from smoothcert.errors import SettingError
 from smoothcert.memory.memory import Memory
 from smoothcert.noise import Noise
 from smoothcert.serve.messages import Answer
+from smoothcert.serve.server import server_of
 from smoothcert.serve.settings import TOKEN, Serving
 from smoothcert.smoother import Smoother
 from smoothcert.testing.problems import HalfSpace
@@ -168,6 +171,30 @@ def test_a_token_is_asked_for_and_names_the_client(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv(TOKEN, "short")
     with pytest.raises(SettingError, match="fewer than 16"):
         Serving(host="0.0.0.0")
+
+
+def test_tls_files_serve_https_and_a_bad_key_is_told(tmp_path: Path) -> None:
+    certificate, key, bad = tmp_path / "certificate.pem", tmp_path / "key.pem", tmp_path / "bad.pem"
+    made = (
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost -addext"
+    )
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*made.split(), "subjectAltName=IP:127.0.0.1", *files], check=True, capture_output=True)
+    with serving(tls_certificate=str(certificate), tls_key=str(key)) as running:
+        trusting = ssl.create_default_context(cafile=certificate)
+        with Client(f"https://127.0.0.1:{running.port}", verify=trusting) as client:
+            assert client.certify(at(2.0)).label == 1
+        with Client(f"https://127.0.0.1:{running.port}") as stranger, pytest.raises(httpx.ConnectError, match="CERT"):
+            stranger.status()
+        with pytest.raises(httpx.TransportError):
+            running.client.status()  # plain HTTP
+    bad.write_text("no key")
+    with pytest.raises(SettingError, match=r"cannot use the TLS files .*give a certificate and its key"):
+        server_of(lambda: pytest.fail("loaded"), Serving(tls_certificate=str(certificate), tls_key=str(bad)))
+    with pytest.raises(SettingError, match="belong together"):
+        Serving(tls_certificate=str(certificate))
+    with pytest.raises(SettingError, match="there is no file"):
+        Serving(tls_certificate=str(certificate), tls_key=str(tmp_path / "none.pem"))
 
 
 def test_who_dawdles_over_headers_or_body_is_hung_up_on() -> None:
