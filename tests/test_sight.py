@@ -322,7 +322,7 @@ def test_records_are_the_same_bytes_in_every_runtime(spec: str) -> None:
 
     plain = found("torch", 1)
     assert any(np.count_nonzero(json.loads(text)["estimation"]) > 1 for text in plain)
-    for runtime in ("folded", "onnxruntime", "openvino"):
+    for runtime in ("folded", "compiled", "onnxruntime", "openvino"):
         assert found(runtime, 2) == plain, runtime
 
 

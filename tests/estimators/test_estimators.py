@@ -53,12 +53,13 @@ PLANS = [
     Plan("sequential", 1_000, 0.05, radii=(0.25,), block=50),
     Plan("group_sequential", 1_000, 0.05, radii=(0.1, 0.25, 0.3), block=50),
     Plan("union", 1_000, 0.05, radii=(0.25,), block=50),
-    pytest.param(Plan("betting", 1_000, 0.05, radii=(0.25,), block=50), marks=pytest.mark.slow),
+    Plan("betting", 1_000, 0.05, radii=(0.25,), block=50),
     Plan("sequential:rivals=rest", 1_000, 0.05, block=50),
     Plan("sequential:rivals=rest", 1_000, 0.05, radii=(0.25,), block=50),
 ]
 
 
+@pytest.mark.slow  # the suite for estimators asks the same of fewer runs
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: f"{plan.estimator}-{len(plan.radii)}")
 def test_the_bound_after_stopping_is_wrong_at_most_alpha_of_the_time(plan: Plan) -> None:
     """Runs at the least probability of radius 0.25: at most alpha + 4 standard errors, false alarm below 1e-3 each."""

@@ -22,6 +22,9 @@ CHROMIUM = os.environ.get("SMOOTHCERT_CHROMIUM") or shutil.which("chromium") or 
 if CHROMIUM is None:
     pytest.skip("no Chromium here: apt-get install chromium, or set SMOOTHCERT_CHROMIUM", allow_module_level=True)
 
+INSIDE_THEIR_CHARTS = """() => [...document.querySelectorAll('#around figure svg text')].every((text) => {
+  const own = text.getBoundingClientRect(), chart = text.ownerSVGElement.getBoundingClientRect();
+  return own.left >= chart.left - 1 && own.right <= chart.right + 1 && own.bottom <= chart.bottom + 1; })"""
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 
 
@@ -197,11 +200,14 @@ def test_a_second_run_stands_beside(
     assert CliRunner().invoke(app, [*map(str, words)], catch_exceptions=False).exit_code == 0
     other = Explorer(*certified_with(tmp_path / "other", Given()), tmp_path / "other")
     with serve(explorer, other) as both:
-        page = opened(at=both)
+        page = opened({"width": 970, "height": 900}, at=both)  # the narrowest with two columns
         assert page.locator(".look").count() == 2
-        assert page.locator("#input h2").all_inner_texts() == ["Input 1", "Input 1 in other"]
+        assert page.locator("#input h2").all_inner_texts() == [f"Input 1 in {run.name}", "Input 1 in other"]
         left, right = page.locator(".look").first, page.locator(".look").last
         assert left.locator("#votes").inner_text() != right.locator("#votes").inner_text()  # other draws, other votes
+        names = page.evaluate("[...document.querySelectorAll('section')].map(one => one.getAttribute('aria-label'))")
+        assert len(set(names)) == len(names) == 9  # four a side and how they were made
+        assert page.evaluate(INSIDE_THEIR_CHARTS)
         right.locator("[data-inside=true]").wait_for()
         left.get_by_label("how far").fill("2")
         left.locator("[data-inside=false]").wait_for()

@@ -71,6 +71,7 @@ def test_l1_of_log_concave_laws_is_exact(spec: str, dim: int) -> None:
         assert found.lower == pytest.approx(float(law_named(spec).quantile(p)), rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", LOG_CONCAVE)
 def test_linf_of_log_concave_laws_is_within_two_percent(spec: str) -> None:
     """At 784; wider images are tighter."""
@@ -83,6 +84,7 @@ def test_linf_of_a_large_image() -> None:
     assert certified_radius("hyperbolic_secant", math.inf, 0.99, 150_528).tightness <= 1.001
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", ["laplace", "hyperbolic_secant", "generalized_normal:beta=1.5"])
 @pytest.mark.parametrize("p", [0.6, 0.99])
 def test_l2_of_sub_gaussian_scores(spec: str, p: float) -> None:

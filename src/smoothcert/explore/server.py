@@ -17,7 +17,7 @@ import smoothcert.explore
 from smoothcert.errors import InputError, SmoothcertError
 from smoothcert.explore.explorer import Explorer
 from smoothcert.explore.slices import Asked
-from smoothcert.report.page import assembled
+from smoothcert.report.page import POLICY, assembled
 
 LARGEST = 8_000_000  # bytes of a question: a drawing has a number per pixel
 MOST_VOTES = 10_000
@@ -26,8 +26,7 @@ HEADERS = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
-    "Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
-    "img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": POLICY,
 }
 
 

@@ -33,6 +33,11 @@ from smoothcert.report.tables import class_table, summary, tables
 POINTS = 400  # of a curve: beyond, it is drawn at evenly spaced radii, each step at its lower end
 STEPS = 200  # about so many round radii at which the cross-hair stops
 NOTHING = np.zeros(0)
+# For a page that a server of ours sends: nothing from elsewhere, and nothing asked but of that server.
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 SCRIPTS = ("basics.js", "charts.js", "inputs.js", "report.js")
 
 

@@ -7,15 +7,18 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
+from importlib.resources import files
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 from torch import Tensor
 
 import smoothcert.serve
 from smoothcert.errors import InputError, SettingError, SmoothcertError
+from smoothcert.report.fairness import MEANING
+from smoothcert.report.page import POLICY, assembled
 from smoothcert.serve import inputs
 from smoothcert.serve.asking import following, last, while_there
 from smoothcert.serve.guard import Guard
@@ -76,10 +79,18 @@ def create_app(load: Callable[[], Service], settings: Serving) -> tuple[Guard, S
         if state.service is not None:
             await state.service.stop()
 
-    app = FastAPI(title="smoothcert", description=smoothcert.serve.__doc__ or "", lifespan=lifespan)
+    # FastAPI's own pages about the addresses would fetch their scripts from elsewhere.
+    app = FastAPI(
+        title="smoothcert",
+        description=smoothcert.serve.__doc__ or "",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+    )
     for kind, status in STATUSES:
         app.add_exception_handler(kind, lambda request, problem, status=status: _refused(request, problem, status))
     app.add_exception_handler(HTTPException, _not_found)  # type: ignore[arg-type]
+    _page(app, settings)
     _plain(app, state)
     app.include_router(routes(state.ready, settings))
     return Guard(app, settings, lambda: None if state.service is None else state.service.metrics), state
@@ -93,6 +104,20 @@ async def _load(state: State, load: Callable[[], Service]) -> None:
     except Exception as problem:
         state.problem = problem
         state.failed()
+
+
+def _page(app: FastAPI, settings: Serving) -> None:
+    """What a browser shows of the server; it holds nothing that a token guards."""
+    template, own, asking = (
+        files(smoothcert.serve).joinpath("page", f"serve.{kind}").read_text(encoding="utf-8")
+        for kind in ("html", "css", "js")
+    )
+    told = {"token": bool(settings.tokens), "meanings": {label.value: words for label, words in MEANING.items()}}
+    page = HTMLResponse(assembled(template, told, own=own, asking=asking), headers={"Content-Security-Policy": POLICY})
+
+    @app.get("/", include_in_schema=False)
+    async def root() -> Response:
+        return page
 
 
 def _plain(app: FastAPI, state: State) -> None:

@@ -68,6 +68,29 @@ function explore(data, place) {
     return element("dl", {}, rows.flatMap(([name, words]) => [element("dt", {}, name), element("dd", {}, words)]));
   }
 
+  // Words in lines of at most so many letters, for the label of an axis.
+  const broken = (words, most) => words.split(" ").reduce((lines, word) => {
+    const longer = `${lines.at(-1)} ${word}`;
+    return lines.length && longer.length <= most ? [...lines.slice(0, -1), longer] : [...lines, word];
+  }, []);
+
+  // What tells classes apart without colour: a line where two meet, and each one's name, above the input's row where there is room.
+  function borders(cells, cell, extent, classes) {
+    const half = cell / 2, near = (one, other) => Math.abs(one - other) < half;
+    const edges = (ordered, across) => d3.pairs(ordered).filter(([one, next]) => one.one !== next.one && near(one[across], next[across])).map(([one]) => one);
+    const upright = edges(d3.sort(cells, (d) => d.b, (d) => d.a), "b").map((d) => [d.a + half, d.b - half, d.a + half, d.b + half]);
+    const flat = edges(d3.sort(cells, (d) => d.a, (d) => d.b), "a").map((d) => [d.a - half, d.b + half, d.a + half, d.b + half]);
+    const names = classes.map((each) => {
+      const own = cells.filter((d) => d.one === each), high = own.filter((d) => d.b > extent / 2), of = high.length ? high : own;
+      const [a, b] = ["a", "b"].map((name) => d3.mean(of, (d) => d[name]));
+      return d3.least(of, (d) => Math.hypot(d.a - a, d.b - b));
+    });
+    return [
+      Plot.link([...upright, ...flat], { x1: "0", y1: "1", x2: "2", y2: "3", stroke: "currentColor", strokeWidth: 1, ariaDescription: "borders" }),
+      Plot.text(names, { x: "a", y: "b", text: (d) => String(classOf(d.one)), fontWeight: 600, stroke: "var(--back)", strokeWidth: 4, fill: "currentColor", ariaDescription: "names" }),
+    ];
+  }
+
   // A plane through the input: the classes on it, the regions, the box, the deployed classifier, the current point; pick(a, b) on a click.
   function drawSlice(found, one, at, pick, width) {
     const { size, extent } = found, label = one.label ?? one.leader;
@@ -86,14 +109,16 @@ function explore(data, place) {
     });
     const line = (name, style) => found.outlines[name] && Plot.line(found.outlines[name], { ...style, clip: true, ariaDescription: name });
     const share = found.votes ? `of ${found.votes} votes` : "probability", deployed = (found.deployed || []).map(([a, says]) => ({ a, says }));
+    const [across, up] = found.words.map((words) => broken(words, Math.floor((side - 80) / 6.5)));
     const drawn = frame(side, {
       name: `Plane through the input: ${found.words.join("; ")}`, summary: `classes on it: ${classes.map(classOf).join(", ")}`,
-      height: side, marginLeft: 52, marginBottom: 44, marginTop: 12, marginRight: 12,
-      x: { domain: [-edge, edge], label: found.words[0], labelAnchor: "center", labelArrow: "none", ticks: 6 },
-      y: { domain: [-edge, edge], label: found.words[1], labelAnchor: "center", labelArrow: "none", ticks: 6 },
+      height: side, marginLeft: 40 + 12 * up.length, marginBottom: 32 + 12 * across.length, marginTop: 12, marginRight: 12,
+      x: { domain: [-edge, edge], label: across.join("\n"), labelAnchor: "center", labelArrow: "none", ticks: 6 },
+      y: { domain: [-edge, edge], label: up.join("\n"), labelAnchor: "center", labelArrow: "none", ticks: 6 },
       marks: [
         Plot.rect(cells, { x1: (d) => d.a - cell / 2, x2: (d) => d.a + cell / 2, y1: (d) => d.b - cell / 2, y2: (d) => d.b + cell / 2, shapeRendering: "crispEdges",
           fill: (d) => colours.get(d.one) || "#888888", fillOpacity: (d) => 0.15 + 0.7 * d.share, ariaDescription: "cells" }),
+        ...borders(cells, cell, extent, classes),
         line("box", { stroke: "currentColor", strokeWidth: 1.5, strokeDasharray: "1 3" }),
         line("region", { stroke: "currentColor", strokeWidth: 2.5 }),
         line("inner", { stroke: "currentColor", strokeWidth: 1.5, strokeDasharray: "5 4" }),
@@ -235,7 +260,7 @@ function explore(data, place) {
       go();
     });
     go();
-    return section("around", "What may be replaced",
+    return section("around", titled("What may be replaced", run),
       element("div", { class: "controls" }, whatLabel, clear), element("div", { class: "controls" }, element("label", {}, `${threat.measure} `, size), words),
       element("div", { class: "pair" }, element("div", {}, canvas), verdict),
       element("p", { class: "faint" }, `Outlined: what is replaced, green while it is inside the certified region. A search chooses places and values by the gradient, by chance and by trying all views at the worst of them; click to choose places yourself. ${threat.size ? `No values at all in ${threat.words} change the answer.` : ""}`));
@@ -243,6 +268,7 @@ function explore(data, place) {
 
   // One input of one run: its certificate, its votes, its noise, a slice, and a point to move. What is set stays set for the next.
   const kept = { axes: address.get("axes") || "nearest", votes: "0", zoom: "0", way: "a", far: "0", count: "100", anew: false, seed: 0 };
+  const titled = (words, run) => (data.beside ? `${words} in ${run.run.name}` : words);
   function plane(one, run) {
     let ticket = null, found = null, at = null, turn = 0;
     const status = element("div", { role: "status" }), verdict = element("div");
@@ -315,7 +341,7 @@ function explore(data, place) {
     }
 
     draw();
-    const made = section("around", "Around it",
+    const made = section("around", titled("Around it", run),
         element("div", { class: "controls" }, axesLabel, again, votesLabel, zoomLabel), status,
         element("div", { class: "pair" }, picture, element("div", {},
           element("h3", {}, "Move the input"),
@@ -331,15 +357,15 @@ function explore(data, place) {
     const bounds = one.exact ? [] : [{ at: one.lower, colour: "var(--run-1)", words: "lower bound" }, ...(one.upper == null ? [] : [{ at: one.upper, colour: "var(--run-3)", words: "upper bound of the runner-up" }])];
     const around = one.threat ? replacing(one, run) : plane(one, run);
     const made = element("div", { class: "look" },
-      section("input", run === data ? `Input ${one.index}` : `Input ${one.index} in ${run.run.name}`,
+      section("input", titled(`Input ${one.index}`, run),
         element("div", { class: "facts" }, one.picture && image(one.picture, `input ${one.index}`, "pixels big"), facts(one))),
       around,
-      section("votes", "Votes",
+      section("votes", titled("Votes", run),
         one.exact ? element("p", { class: "faint" }, `All ${one.trials} views were asked, and nothing is left to chance: no bound, and no alpha.${one.invalid ? ` ${one.invalid} voted for nobody, being no numbers or not sure enough.` : ""}`)
           : element("p", { class: "faint" }, `${one.trials} votes. Dashed: class ${classOf(one.leader)} wins with probability at least ${one.lower_words}, except with probability ${one.alpha}.`, one.upper != null && ` Its strongest rival wins with at most ${one.upper.toPrecision(5)} (second dashed line).`,
           one.label != null && one.label !== one.leader && ` The memory had promised class ${classOf(one.label)} here before, and keeps it.`),
         votes(one.counts, one.invalid, one.leader, bounds), !one.exact && arriving(one)),
-      section("noise", one.views ? "Views" : "Noise",
+      section("noise", titled(one.views ? "Views" : "Noise", run),
         one.copies[0].picture ? [element("p", { class: "faint" }, `${one.exact ? `${one.copies.length} of all ${one.trials} views, evenly spaced` : one.views ? "The first views that voted" : "The first noisy copies that voted"}, and the base classifier's answer to each; ≠: not class ${classOf(one.leader)}, which had the most votes. Pixels are clipped for the eye only.${one.views ? " –: a vote for nobody." : ""}`),
           element("div", { class: "strip" }, one.copies.map((copy) => element("figure", {}, image(copy.picture, one.views ? "view" : "noisy copy"), element("figcaption", { class: copy.answer !== one.leader && "differs" }, copy.answer == null ? one.views ? "–" : "NaN" : String(copy.answer)))))]
           : element("p", { class: "faint" }, `The input is no picture. The base classifier's answers to ${one.views ? "some views of it" : "its first noisy copies"}: ${one.copies.map((copy) => copy.answer ?? "NaN").join(", ")}.`),

@@ -98,7 +98,9 @@
     if (!shown.length) return nothing("The runs that were attacked are hidden.");
     const held = (row) => 100 * (1 - row.violated / row.tried), groups = d3.groups(shown, (row) => row.line);
     const domain = [0, Math.max(1.2, 1.25 * d3.max(shown, (row) => row.times))];
+    const longest = d3.max(groups, ([line]) => 8 + 7.5 * title(line, lines).length);  // names stand right of the last point
     return frame(width, {
+      marginRight: Math.max(20, longest - (width - 68) / 5),
       name: "Certificates that no attack broke, by the multiple of the certified radius",
       summary: shown.map((row) => `${title(row.line, lines)} at ${row.times}: ${row.violated} of ${row.tried} broken`).join("; "),
       x: { label: "multiple of the certified radius", domain, labelAnchor: "center", labelArrow: "none" },
