@@ -4,6 +4,7 @@ A block of shell whose first line is ``# needs …`` is read only; every other o
 """
 
 import re
+import socket
 import subprocess
 import sys
 import webbrowser
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 import typer
+import uvicorn
 from safetensors.torch import save_file
 from torch import nn
 
@@ -69,7 +71,12 @@ def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(self: Server) -> None:
         raise KeyboardInterrupt
 
+    def ended(self: uvicorn.Server, sockets: list[socket.socket]) -> None:
+        for each in sockets:
+            each.close()
+
     monkeypatch.setattr(Server, "serve_forever", interrupted)
+    monkeypatch.setattr(uvicorn.Server, "run", ended)
     monkeypatch.setattr(webbrowser, "open", lambda address: True)
     monkeypatch.setattr(sys, "argv", ["smoothcert", *words])
     monkeypatch.setattr("warnings.showwarning", None)
