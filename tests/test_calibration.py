@@ -121,10 +121,8 @@ class TestARun:
             choosing.with_runtime(self.settings(), load_digits(), [0], begun)
 
     def test_keeps_the_calibration(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        class Built:
-            model, noise = tiny(), NOISE
-
-        monkeypatch.setattr(choosing, "smoother_of", lambda *_: Built)
+        built = sc.Smoother(tiny(), NOISE)
+        monkeypatch.setattr(choosing, "smoother_of", lambda *_: built)
         told(
             {("folded", 200, torch.get_num_threads()): 10.0, ("torch", 200, torch.get_num_threads()): 1e5}, monkeypatch
         )

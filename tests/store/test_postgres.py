@@ -99,18 +99,21 @@ class Careless(ServerKeeper):
 
 def test_settlers_at_once_contradict_each_other_without_the_lock_alone() -> None:
     """Four threads settle 120 regions of the plane that meet: with the lock never, without it many times."""
-    for kind, name in ((ServerKeeper, "locked"), (Unlocked, "unlocked")):
+
+    def found(kind: type[ServerKeeper], name: str) -> int:
         memories = [Memory(kind(URL, name)) for _ in range(4)]
         settle_in_threads(memories, 120)
         for memory in memories:
             memory.close()
         made = promises(f"{URL}#{name}")
         assert [promise.sequence for promise in made] == list(range(1, 121))
-        if name == "locked":
-            assert contradictions(made) == 0
-        else:
-            print(contradictions(made), "contradictions without the lock")
-            assert contradictions(made) >= 1, "the control cannot fail, so the test says nothing"
+        return contradictions(made)
+
+    assert found(ServerKeeper, "locked") == 0
+    # On a busy machine the threads may happen to take turns, though hardly five times.
+    assert any(found(Unlocked, f"unlocked {time}") for time in range(5)), (
+        "the control cannot fail, so the test says nothing"
+    )
 
 
 def test_a_number_given_twice_is_refused() -> None:
