@@ -174,7 +174,7 @@ class Smoother(nn.Module, metaclass=_Brief):
         super().__init__()
         given = Sight(noise) if isinstance(noise, View) else noise
         self.noise = _of_type(given, Noise, 'sc.Noise.isotropic("gaussian", sigma=0.25)')
-        self.front = front
+        self.front = None if front is None else _of_type(front, Front, 'sc.Front.load("front.npz")')
         if front is not None:
             self.noise = behind(front, self.noise)
         self.aim, chooser = Aim.of(self.noise, norm, threat), _tuner_named(tuner)

@@ -4,9 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from tests.cli.conftest import run
 
-from smoothcert.cli import app
 from smoothcert.errors import SmoothcertError
 
 MODEL = """
@@ -35,14 +34,6 @@ def at_home(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     return tmp_path
-
-
-def run(*words):
-    result = CliRunner().invoke(app, list(words), catch_exceptions=True)
-    if isinstance(result.exception, SmoothcertError):
-        raise result.exception
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 def test_from_a_table_to_a_report(at_home):

@@ -1,6 +1,7 @@
 """A small run of the embedded digits, with noise of its own in every pixel."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from smoothcert.data.rows import ArrayDataset
 from smoothcert.engine import Engine
 from smoothcert.explore.explorer import Explorer
 from smoothcert.explore.server import Server
+from smoothcert.explore.slices import Asked
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
 from smoothcert.noise import Noise
 from smoothcert.run import certify_all
@@ -26,6 +28,17 @@ from smoothcert.smoother import Smoother
 from smoothcert.testing.leaks import LocLeak
 from smoothcert.testing.problems import HalfSpace
 from smoothcert.views import view_named
+
+
+def whole(explorer: Explorer, asked: Asked) -> dict[str, Any]:
+    """A slice, once all of it is there."""
+    for _ in range(600):
+        state = explorer.slice(asked)
+        assert state["problem"] is None
+        if state["whole"]:
+            return dict(state["slice"])
+        time.sleep(0.05)
+    raise AssertionError("the slice never ended")
 
 
 @pytest.fixture(scope="session")

@@ -3,11 +3,11 @@
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from tests.explore.conftest import whole
 from torch import nn
 
 from smoothcert.data.guests import as_dataset
@@ -23,16 +23,6 @@ from smoothcert.regions import Region
 from smoothcert.run import record_poll
 from smoothcert.smoother import Batch, Smoother
 from smoothcert.store import SqliteStore
-
-
-def whole(explorer: Explorer, asked: Asked) -> dict[str, Any]:
-    for _ in range(600):
-        state = explorer.slice(asked)
-        assert state["problem"] is None
-        if state["whole"]:
-            return dict(state["slice"])
-        time.sleep(0.05)
-    raise AssertionError("the slice never ended")
 
 
 @pytest.mark.parametrize("norm", [1.0, 2.0, float("inf")])

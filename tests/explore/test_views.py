@@ -1,28 +1,17 @@
 """The explorer of runs with views: replaced places are judged by all views, and splitting is an l1 region."""
 
-import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from tests.explore.conftest import whole
 
 from smoothcert.errors import InputError
 from smoothcert.explore.explorer import Explorer
 from smoothcert.explore.slices import SIZE, Asked
 
 Made = Callable[..., Explorer]
-
-
-def whole(explorer: Explorer, asked: Asked) -> dict[str, Any]:
-    for _ in range(600):
-        state = explorer.slice(asked)
-        assert state["problem"] is None
-        if state["whole"]:
-            return dict(state["slice"])
-        time.sleep(0.02)
-    raise AssertionError("the slice never ended")
 
 
 @pytest.mark.parametrize(

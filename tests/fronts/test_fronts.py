@@ -209,3 +209,5 @@ class TestBadInput:
             Service(smoothed(pca), DIGITS, None, Serving())
         with pytest.raises(SettingError, match="judged by its numbers"):
             smoothed(pca, radii=[0.1])
+        with pytest.raises(SettingError, match="Front.load"):
+            sc.Smoother(nn.Linear(12, 10), sc.Noise("gaussian", 1.0), front="pca:40")

@@ -44,6 +44,18 @@ def test_a_file_that_was_left_without_tables_is_begun_anew(tmp_path: Path) -> No
         assert store.indices() == {0}
 
 
+def test_an_array_of_many_records_is_packed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed: list[int] = []
+    plain = zlib.compress
+    monkeypatch.setattr(
+        "smoothcert.store.sql.zlib.compress", lambda data, *rest: packed.append(len(data)) or plain(data, *rest)
+    )
+    with SqliteStore(tmp_path) as store:
+        addresses = {store.put(np.arange(9.0)) for _ in range(3)}
+        assert store.get(addresses.pop()).tolist() == list(range(9))
+    assert (packed, addresses) == ([72], set())
+
+
 def test_a_reader_in_another_thread_or_process_is_not_in_the_way(tmp_path: Path) -> None:
     with SqliteStore(tmp_path) as store, SqliteStore(tmp_path) as reader:
         store.append_all((record_at(index), 1.0, None) for index in range(3))

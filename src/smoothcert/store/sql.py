@@ -114,6 +114,8 @@ class SqlStore(ResultStore):
             return Picture(_unpacked(data, "u1", shape), low, high)
 
     def keep_array(self, address: str, array: FloatArray) -> None:
+        if self.begun and self._found("address", "arrays", "AND address = %s", address):
+            return  # one scale or matrix of many records is packed and written once
         self._keep("arrays", (address, json.dumps(array.shape), zlib.compress(array.tobytes(), 1)))
 
     def kept_array(self, address: str) -> FloatArray | None:
