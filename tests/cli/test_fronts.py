@@ -127,6 +127,33 @@ def test_noise_that_is_shaped_while_training(front: str, shape: str, ok, tmp_pat
     assert scales == [(4,) if front.startswith("pca") else (1, 4, 4)] * 2
 
 
+def test_noise_of_a_covariance(ok, tmp_path: Path) -> None:
+    """As many numbers as pixels, so that regions have an end, and more room where the noise is larger."""
+    deviations = np.linspace(0.2, 0.8, 64)
+    np.savez("sigma.npz", deviations=deviations, factors=CHANCE.normal(0, 0.02, size=(64, 3)))
+    front = ("--sigma", 1, "--front", "covariance:path=sigma.npz")
+    ok(
+        "train",
+        "--model",
+        "small_cnn",
+        "--data",
+        "halves.npz",
+        *front,
+        "--epochs",
+        8,
+        "--recipe",
+        "gaussian",
+        "--out",
+        "m",
+    )
+    given = ("--model", "m/model.safetensors", "--data", "others.npz", "--sigma", 1, "--runtime", "torch")
+    ok("certify", *given, "--limit", 3, "-n", 300, "--out", "a")
+    with open_run(tmp_path / "a") as store:
+        records = [record for record in store.records() if record.radius]
+    assert records
+    assert all(record.soundness == "global" and record.proxy_radius > 1.5 * record.radius for record in records)
+
+
 def test_it_is_fitted_once(ok, monkeypatch: pytest.MonkeyPatch) -> None:
     """To measure which runtime is fastest takes a classifier too."""
     Path("flat.py").write_text("from torch import nn\ndef flat():\n    return nn.Linear(4, 2).eval()\n")
