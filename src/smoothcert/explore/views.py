@@ -193,13 +193,14 @@ def _front(specimen: Specimen) -> dict[str, Any] | None:
     front, region = specimen.smoother.front, specimen.region
     if front is None:
         return None
-    norms = {"l1": 1.0, "l2": 2.0, "l∞": math.inf} if isinstance(region, LinearRegion) else {}
+    norms = {"l1": 1.0, "l2": 2.0, "l∞": math.inf}
+    balls = {name: region.inner_radius_in(p) for name, p in norms.items()} if isinstance(region, LinearRegion) else {}
     return {
         "name": front.name,
         "numbers": len(front.matrix),
         "scale": _quantiles(specimen.noise.scale.cpu().numpy()),
         "boxed": front.box is not None,
-        "balls": [f"{round_down(region.inner_radius_in(norm), 4)} ({name})" for name, norm in norms.items()],
+        "balls": [f"{round_down(radius, 4)} ({name})" for name, radius in balls.items()],
     }
 
 

@@ -106,11 +106,9 @@ def main_sheet(lines: Sequence[Line], radii: Sequence[float]) -> Sheet:
     add("average certified radius", [round_down(row["average_certified_radius"]) for row in rows])
     for norm in OTHER_NORMS:
         if any(row["average_certified_radius_in"] for row in rows):
-            means = [
-                row["average_certified_radius_in"].get(norm) or plain_in(norm, line)
-                for row, line in zip(rows, lines, strict=True)
-            ]
-            add(f"the same certificates in l{norm}", ["–" if mean is None else round_down(mean, 4) for mean in means])
+            own = [row["average_certified_radius_in"].get(norm) for row in rows]
+            there = [plain_in(norm, line) if mean is None else mean for mean, line in zip(own, lines, strict=True)]
+            add(f"the same certificates in l{norm}", ["–" if mean is None else round_down(mean, 4) for mean in there])
     proxies = [row["average_certified_proxy_radius"] for row in rows]
     # A region against a threat has a size and no volume, one behind a front no end.
     volumes = [row["norm"] != "0.0" and not math.isnan(p) for p, row in zip(proxies, rows, strict=True)]
