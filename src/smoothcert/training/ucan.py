@@ -101,11 +101,11 @@ def train_jointly(
 
     Everything else is as in ``train``. Factors that collapse to their lower bound stop it with an error.
     """
-    shape = Architecture.of(architecture)
-    watched = examples(inputs[:WATCHED], labels[:WATCHED], shape.classes)
+    watched = examples(inputs[:WATCHED], labels[:WATCHED], Architecture.of(architecture).classes)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key_of(settings.seed, 0, "generator"))
-        generator = Generator(settings.design(shape.shape))
+        # Not the shape that the network is built for: one that decodes the numbers of a front gets others.
+        generator = Generator(settings.design(inputs.shape[1:]))
     learned = Learned(generator, noise, settings.objective, settings.weight)
     read = [inputs, *([] if validation is None else validation[:1])] if settings.generator == DATASET else []
     fitted = frozenset().union(*map(fingerprints, read))
