@@ -152,6 +152,17 @@ def test_noise_of_a_covariance(ok, tmp_path: Path) -> None:
         records = [record for record in store.records() if record.radius]
     assert records
     assert all(record.soundness == "global" and record.proxy_radius > 1.5 * record.radius for record in records)
+    (line,) = json.loads(ok("report", "a", "--json"))
+    assert line["noise"] == "gaussian 1 on covariance:path=sigma.npz"
+    explorer = Explorer(*certified_with(tmp_path / "a", Given({})), tmp_path / "a")
+    try:
+        seen = explorer.input(records[0].index)
+    finally:
+        explorer.close()
+    assert (seen["front"]["numbers"], seen["front"]["scale"]) == (64, [1.0, 1.0, 1.0])
+    assert [words.split()[1] for words in seen["front"]["balls"]] == ["(l1)", "(l2)", "(l∞)"]
+    assert float(seen["front"]["balls"][1].split()[0]) == pytest.approx(records[0].radius, abs=1e-4)
+    assert all(copy["picture"] for copy in seen["copies"])
 
 
 def test_it_is_fitted_once(ok, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from smoothcert.fronts import BlockSums, Front, Ground, PrincipalComponents, fro
 from smoothcert.linear import LinearRegion
 from smoothcert.maths.boxed import Box
 from smoothcert.models.decoding import Decoding
+from smoothcert.report.tables import tables
 from smoothcert.serve.service import Service
 from smoothcert.serve.settings import Serving
 
@@ -87,6 +88,7 @@ class TestNumbers:
 
         x = DIGITS.inputs(range(3))
         found = Decoding(pca, Same())(torch.from_numpy(pca.encode(x))).numpy()
+        assert np.allclose(found, pca.decoded(pca.encode(x)).reshape(3, -1), atol=1e-5)
         flat = x.reshape(3, -1) - pca.offset
         assert np.allclose(found, pca.offset + flat @ pca.matrix.T @ np.linalg.pinv(pca.matrix).T, atol=1e-3)
 
@@ -148,6 +150,24 @@ class TestCertificates:
         other = Front(pca.matrix * 1.0001, pca.offset, pca.shape, box=UNIT, name=pca.name)
         assert smoothed(pca).identity["front"] != smoothed(other).identity["front"]
         assert smoothed(pca).identity["domain"].startswith("reals in 0..1, front ")
+
+
+def test_a_table_sets_it_beside_pixels(pca, tmp_path):
+    """One certificate in three norms: of pixels by Hölder, l∞ is l2/√784; volumes are compared of neither."""
+    dataset = data.ArrayDataset("digits", np.rint(DIGITS.inputs(range(4)) * 255).astype(np.uint8))
+    torch.manual_seed(1)
+    network = nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).eval()
+    plain = sc.Smoother(network, sc.Noise("gaussian", 0.05, grid=1 / 255), estimator="fixed", estimate=400)
+    for name, smoother in (("pixels", plain), ("front", smoothed(pca))):
+        sc.certify_all(smoother, dataset, tmp_path / name)
+    lines = [line for name in ("pixels", "front") for line in sc.Run(tmp_path / name).lines]
+    first, *compared = tables(lines, [0.0])
+    cells = {row[0]: row[1:] for row in first.rows}
+    assert cells["noise (scale)"] == ("gaussian 0.05", "gaussian 0.05 on pca:k=12,inputs=400")
+    radii = [[float(value) for value in cells[f"the same certificates in l{norm}"]] for norm in ("1", "2", "inf")]
+    assert radii[0][0] == radii[1][0] > 28 * radii[2][0] - 0.01
+    assert radii[0][1] > 2 * radii[1][1] > 0
+    assert [row[5] for row in compared[-1].rows] == ["–", "–"]
 
 
 class TestBadInput:

@@ -180,6 +180,11 @@ class Front:
         """U⁺, (dim, k): from z to the nearest input that has these numbers, less μ."""
         return np.asarray(np.linalg.pinv(self.matrix))
 
+    def decoded(self, z: npt.ArrayLike) -> FloatArray:
+        """μ + U⁺z of each row, (rows, *shape): the input nearest to μ that has these numbers."""
+        rows = np.asarray(z, dtype=float)
+        return np.asarray(self.offset + rows.reshape(len(rows), -1) @ self.decoder.T).reshape(-1, *self.shape)
+
     def pulled_back(self, seen: Region, x: npt.ArrayLike) -> LinearRegion:
         """What a region around z(x) says of inputs around x."""
         return LinearRegion.behind(self.center_of(x), self.matrix, seen.full_scale, seen.radius, seen.norm, self.slack)
