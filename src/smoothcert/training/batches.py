@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from smoothcert.errors import DataError, SettingError
+from smoothcert.fronts.front import fingerprint_of
 
 PADDING = 4  # of pictures of 28 pixels and more
 
@@ -78,6 +79,12 @@ def examples(
     if inputs.dtype == np.float32 and not np.isfinite(inputs).all():
         raise DataError(f"{kind} inputs hold NaN or infinite values; every value must be finite")
     return Examples(inputs, labels.astype(np.int64))
+
+
+def fingerprints(inputs: NDArray[Any]) -> frozenset[int]:
+    """Each input by its content, as a batch holds it: what is chosen with them is frozen there."""
+    bytes_ = inputs.dtype == np.uint8
+    return frozenset(fingerprint_of(row / np.float32(255) if bytes_ else row) for row in inputs)
 
 
 def generator_of(seed: int, epoch: int, purpose: str, device: torch.device) -> torch.Generator:

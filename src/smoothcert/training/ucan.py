@@ -19,7 +19,7 @@ from smoothcert.models.architecture import Architecture
 from smoothcert.models.weights import read_metadata
 from smoothcert.noise import Noise
 from smoothcert.registry import setting
-from smoothcert.training.batches import examples, key_of
+from smoothcert.training.batches import examples, fingerprints, key_of
 from smoothcert.training.loop import BEST, train
 from smoothcert.training.noising import NoiseGenerator
 from smoothcert.training.settings import BatchReport, EpochReport, GeneratorSettings, TrainSettings
@@ -107,11 +107,13 @@ def train_jointly(
         # Not the shape that the network is built for: one that decodes the numbers of a front gets others.
         generator = Generator(settings.design(inputs.shape[1:]))
     learned = Learned(generator, noise, settings.objective, settings.weight)
+    read = [inputs, *([] if validation is None else validation[:1])] if settings.generator == DATASET else []
+    fitted = frozenset().union(*map(fingerprints, read))
 
     def watching(report: EpochReport) -> None:
         best = out / BEST
         if best.exists() and read_metadata(best)["smoothcert.epoch"] == str(report.epoch):
-            save_generator(generator_beside(best), copy.deepcopy(generator).cpu(), noise, read_metadata(best))
+            save_generator(generator_beside(best), copy.deepcopy(generator).cpu(), noise, read_metadata(best), fitted)
         if progress is not None:
             progress(report)
         check_floor(
@@ -136,7 +138,7 @@ def train_jointly(
     reason = flat(factors, settings.most)
     if reason:
         warnings.warn(reason, stacklevel=2)
-    save_generator(generator_beside(path), generator.cpu(), noise, read_metadata(path))
+    save_generator(generator_beside(path), generator.cpu(), noise, read_metadata(path), fitted)
     return path
 
 
