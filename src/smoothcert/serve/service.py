@@ -239,14 +239,14 @@ class Service:
                 return
             if point.poll is None or point.job is None:
                 assert point.x is not None  # it is let go once all votes are in
-                point.job, point.poll = await asyncio.to_thread(self.smoother.begin, point.x, point.index, point.only)
+                point.job, point.poll = self.smoother.begin(point.x, point.index, point.only)
             self.line.put(client, point)
             self.points.begun(point)
         self._feed()
 
     def _feed(self) -> None:
-        """Give the workers what waits, as much as keeps them busy."""
-        room = self.smoother.driver.executor.ahead * self.desk.places + 1
+        """Give the workers what waits: as much as keeps them busy with votes that are needed for sure."""
+        room = (self.smoother.driver.executor.ahead + 1) * self.desk.places
         while len(self.desk.running) < room and (point := self.line.take()) is not None:
             assert point.job is not None
             job, point.job = point.job, None
