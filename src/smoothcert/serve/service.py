@@ -199,7 +199,7 @@ class Service:
                     return
                 elif late:
                     raise Late("the time for a request is over before its votes are; they are kept: ask again")
-                await self._go_on(point, client)
+                self._go_on(point, client)
                 await _heard(listener, until)
         finally:
             point.listeners.discard(listener)
@@ -231,17 +231,16 @@ class Service:
         high = judge.highest(votes, label, bound) if isinstance(judge, Watching) else math.inf
         return not bool(undecided(target.radius(bound.lower, bound.upper), high, grid=asked.radii))
 
-    async def _go_on(self, point: Point, client: str) -> None:
+    def _go_on(self, point: Point, client: str) -> None:
         """Have votes cast for a point, from where they were laid aside."""
-        async with point.lock:
-            if point.running or point.done:
-                self.desk.resume(point.index)
-                return
-            if point.poll is None or point.job is None:
-                assert point.x is not None  # it is let go once all votes are in
-                point.job, point.poll = self.smoother.begin(point.x, point.index, point.only)
-            self.line.put(client, point)
-            self.points.begun(point)
+        if point.running or point.done:
+            self.desk.resume(point.index)
+            return
+        if point.poll is None or point.job is None:
+            assert point.x is not None  # it is let go once all votes are in
+            point.job, point.poll = self.smoother.begin(point.x, point.index, point.only)
+        self.line.put(client, point)
+        self.points.begun(point)
         self._feed()
 
     def _feed(self) -> None:
