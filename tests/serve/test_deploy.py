@@ -68,7 +68,9 @@ def test_the_unit_starts_a_server(served: Any, tmp_path: Path) -> None:
     facts = dict(line.split("=", 1) for line in UNIT.splitlines() if "=" in line and not line.startswith("#"))
     words = shlex.split(facts["ExecStart"])[1:]
     own = tmp_path / "run.toml"
-    own.write_text("[model]\nsource = 'net.safetensors'\n[data]\nsource = 'digits'\n[serve]\nport = 8123\n")
+    own.write_text(
+        "[model]\nsource = 'net.safetensors'\n[data]\nsource = 'digits'\n[noise]\nsigma = 0.5\n[serve]\nport = 8123\n"
+    )
     settings = served([str(own) if word == "/etc/smoothcert/run.toml" else word for word in words])
     assert settings.port == 8123
     assert int(facts["TimeoutStopSec"]) > settings.seconds
