@@ -6,6 +6,7 @@ P(Binomial(200, 0.001) > 2) < 1.2e-3 if all is right (seeds are fixed, so the te
 
 import itertools
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ import smoothcert as sc
 from smoothcert.data import ArrayDataset
 from smoothcert.engine import Engine
 from smoothcert.fronts import Covariance, Ground
+from smoothcert.linear import LinearMap, LinearRegion
 from smoothcert.maths.boxed import Box
 from smoothcert.models.decoding import Decoding
 from smoothcert.testing.problems import HalfSpace
@@ -132,3 +134,23 @@ def test_rounding_sets_inputs_apart_that_the_matrix_does_not() -> None:
     assert here.label != there.label
     assert here.region is not None
     assert not here.region.contains(x[1].double().numpy())
+
+
+@pytest.mark.parametrize("broken", ["", "orthonormal rows", "radius"])
+def test_the_falsifier_finds_a_wrong_region(broken: str) -> None:
+    """Rows taken for orthonormal, and a radius half as large again; sound ones are called broken with probability 0.001 each."""
+    rows = CHANCE.normal(size=(3, DIM))
+    front = sc.Front(3 * rows / np.linalg.norm(rows, axis=1, keepdims=True), 0.5, box=Box(-10, 10))
+    plane = HalfSpace(torch.tensor([1.0, -0.5, 2.0]), offset=1.0)
+    settings = {"estimator": "fixed", "estimate": 4_000, "engine": Engine(block=1_000)}
+    smoother = sc.Smoother(plane, sc.Noise("gaussian", 0.5), front=front, **settings)
+    x = torch.full((3, DIM), 0.5)
+    found = smoother.certify(x)
+    assert all(c.region is not None for c in found)
+    if broken == "radius":
+        found = [replace(c, region=c.region.resized(1.5 * c.region.radius)) for c in found]
+    elif broken:
+        wrong = LinearMap(front.matrix / np.linalg.norm(front.matrix, axis=1, keepdims=True) / 0.5)
+        found = [replace(c, region=LinearRegion(c.region.center, wrong, c.region.radius, 2)) for c in found]
+    verdicts = [each.violated for each in sc.attack(found, smoother, x, budget=600, votes=4_000)]
+    assert verdicts == [bool(broken)] * 3
