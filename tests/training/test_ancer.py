@@ -111,6 +111,7 @@ class TestFit:
 
         factors = AncerMap(steps=60, batch=16).fit(Upper(), *pictures(60), NOISE).factors[0]
         assert factors[3:].min() > 3.5
+        assert factors.max() < 4 + 1e-5
         assert factors[:3].mean() < 2
         assert factors.min() >= 1
 
