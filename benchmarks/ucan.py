@@ -2,8 +2,8 @@ r"""UCAN against isotropic noise: python benchmarks/ucan.py --root DATA --out FO
 
 For MNIST at sigma .5 and CIFAR-10 at .25 (or one of them: --data mnist) it trains a CNN (--model) on the mean cross-entropy
 of several noisy copies: --epochs under isotropic noise, and from there as many again under isotropic noise, the patterns l1,
-l2 and linf, a dataset-wise map, and a certification-wise generator without and with a learned shift (μ). It certifies every
-so many-th test input in l2 under the noise trained with, and prints accuracy, ACR and the average proxy radius, each with
+l2 and linf, a dataset-wise map, one that ANCER fits to the first classifier, and a certification-wise generator without and with a learned shift (μ). It certifies every
+so many-th test input in l2 under the noise trained with, and prints accuracy, ACR and the average proxy radius, of the whole region and of its part in the input box, each with
 its label; certification-wise once more after a memory has settled every certificate, and attacked by the falsifier through
 its generator: how many of the frozen certificates the deployed classifier breaks, and how near. A training that was stopped
 goes on; a line that is done is not done again.
@@ -27,15 +27,17 @@ from smoothcert.data import load
 from smoothcert.data.base import Dataset
 from smoothcert.engine import Engine
 from smoothcert.files import write_atomically
+from smoothcert.maths.boxed import Box
 from smoothcert.memory.memory import Memory
 from smoothcert.noise import Noise
+from smoothcert.regions import Region
 from smoothcert.smoother import Batch, Smoother
-from smoothcert.training import TrainSettings, UcanSettings, new_model, train, train_jointly
+from smoothcert.training import AncerMap, TrainSettings, UcanSettings, new_model, train, train_jointly, train_on_map
 from smoothcert.tuners import DatasetWise, FixedNoise, Pattern, PerInput, Tuner
 
 SIGMAS = {"mnist": 0.5, "cifar10": 0.25}
 ATTACKS = ("projected_gradient", "square", "random", "axes")
-METHODS = ("isotropic", "pattern l1", "pattern l2", "pattern linf", "dataset", "per_input", "per_input μ")
+METHODS = ("isotropic", "pattern l1", "pattern l2", "pattern linf", "dataset", "ancer", "per_input", "per_input μ")
 
 
 def trained(
@@ -73,6 +75,10 @@ def trained(
         path = train_jointly(model, inputs, labels, settings, noise=noise, out=out, **given)
         file = path.parent / "generator.safetensors"
         return model.eval(), DatasetWise(file) if method == "dataset" else PerInput(file)
+    if method == "ancer":
+        fitting = AncerMap(kappa=asked.kappa, most=asked.ancer_most)
+        path = train_on_map(model, inputs, labels, plain, fitting=fitting, noise=noise, out=out, **given)
+        return model.eval(), DatasetWise(path.parent / "generator.safetensors")
     tuner = Pattern(method.split()[1]) if method.startswith("pattern") else FixedNoise()
     shaped = tuner.maps(data.shape).on(noise) if isinstance(tuner, Pattern) else noise
     train(model, inputs, labels, plain, noise=shaped, out=out, **given)
@@ -84,6 +90,10 @@ def line(method: str, certificates: list[Certificate], truths: list[int | None])
     right = [c.label is not None and c.label == truth for c, truth in zip(certificates, truths, strict=True)]
     radii = [c.radius * ok for c, ok in zip(certificates, right, strict=True)]
     proxies = [c.proxy_radius * ok for c, ok in zip(certificates, right, strict=True)]
+    boxed = [
+        c.region.boxed_proxy_radius(Box(0, 1)) if ok and isinstance(c.region, Region) else 0.0
+        for c, ok in zip(certificates, right, strict=True)
+    ]
     return {
         "method": method,
         "label": "/".join(sorted({c.soundness.value for c in certificates})),
@@ -91,6 +101,7 @@ def line(method: str, certificates: list[Certificate], truths: list[int | None])
         "accuracy": float(np.mean(right)),
         "acr": float(np.mean(radii)),
         "proxy": float(np.mean(proxies)),
+        "boxed": float(np.mean(boxed)),
     }
 
 
@@ -144,6 +155,10 @@ def main() -> None:
     parser.add_argument("--weight", type=float, default=0.1, help="of the volume in the loss")
     parser.add_argument("--least", type=float, default=0.1, help="smallest factor on sigma")
     parser.add_argument("--most", type=float, default=3.0, help="largest factor on sigma")
+    parser.add_argument("--kappa", type=float, default=AncerMap.kappa, help="of ancer; default: %(default)s")
+    parser.add_argument(
+        "--ancer-most", type=float, default=AncerMap.most, help="its largest factor; default: %(default)s"
+    )
     parser.add_argument("--width", type=int, default=16, help="channels of the certification-wise generator")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--attacked", type=int, default=30, help="frozen certificates that are attacked")
@@ -160,11 +175,11 @@ def main() -> None:
                 write_atomically(done, json.dumps(measured(method, name, test, folder / key, asked)).encode())
             rows += json.loads(done.read_text())
         print(f"{name}, sigma {SIGMAS[name]}, l2: {settings}")
-        print(f"{'method':22} {'label':8} {'inputs':>6} {'accuracy':>8} {'ACR':>7} {'proxy':>7}")
+        print(f"{'method':22} {'label':8} {'inputs':>6} {'accuracy':>8} {'ACR':>7} {'proxy':>7} {'boxed':>7}")
         for row in rows:
             print(
                 f"{row['method']:22} {row['label']:8} {row['inputs']:6} {row['accuracy']:8.3f} {row['acr']:7.4f} "
-                f"{row['proxy']:7.4f} {row.get('attacked', '')}",
+                f"{row['proxy']:7.4f} {row['boxed']:7.4f} {row.get('attacked', '')}",
                 flush=True,
             )
 

@@ -122,7 +122,7 @@ class TestARun:
 
     def test_keeps_the_calibration(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         built = sc.Smoother(tiny(), NOISE)
-        monkeypatch.setattr(choosing, "smoother_of", lambda *_: built)
+        monkeypatch.setattr(choosing, "smoother_of", lambda *_, **__: built)
         told(
             {("folded", 200, torch.get_num_threads()): 10.0, ("torch", 200, torch.get_num_threads()): 1e5}, monkeypatch
         )

@@ -16,6 +16,7 @@ from smoothcert.certificates import Ballot
 from smoothcert.data.guests import as_dataset
 from smoothcert.errors import ModelError, RunError, SettingError
 from smoothcert.explore.explorer import Explorer
+from smoothcert.maths.boxed import Box
 from smoothcert.recertify import recertify
 from smoothcert.records.record import Record, certificate_of
 from smoothcert.serve.service import Service
@@ -205,6 +206,11 @@ def linear(classes):
             "one norm",
         ),
         (lambda: sc.Cascade(stages(linear(3), linear(3), tuner="data_dependent")), SettingError, "tuner"),
+        (
+            lambda: sc.Cascade(stages(linear(3), linear(3), front=sc.Front(np.eye(2), box=Box(0, 1)))),
+            SettingError,
+            "front",
+        ),
         (lambda: sc.Cascade([sc.Smoother(linear(3), sc.Noise("cauchy", 0.5))]), SettingError, "scores are known"),
         (
             lambda: sc.Cascade([sc.Smoother(linear(3), sc.Noise("gaussian", torch.ones(4, 2)))]),

@@ -75,8 +75,28 @@ def test_covariances_against_woodbury():
     sigma = np.diag(deviations**2) + factors @ factors.T
     assert region.inner_radius == pytest.approx(1.5 * math.sqrt(np.linalg.eigvalsh(sigma)[0]))
     assert region.inner_radius_in(1) == pytest.approx(1.5 / math.sqrt(np.linalg.inv(sigma).diagonal().max()))
+    whole = LinearMap.of_covariance(sigma)
+    assert np.allclose(whole.matrix, region.map.matrix)
+    assert np.allclose(whole.matrix @ sigma @ whole.matrix.T, np.eye(6))
+
+
+@pytest.mark.parametrize(
+    ("deviations", "factors"),
+    [
+        (np.ones(6), np.ones((3, 2))),
+        (np.ones(6), np.ones(6)),
+        (np.zeros(6), None),
+        (np.full(6, np.nan), None),
+        (np.ones((2, 3)), None),
+        (np.ones((3, 3)), None),
+        (np.array([[1.0, 0.5], [0.0, 1.0]]), None),
+        (np.diag([1.0, -1.0]), None),
+        (np.diag([1.0, np.inf]), None),
+    ],
+)
+def test_what_is_no_covariance(deviations, factors):
     with pytest.raises(SettingError, match="make no covariance"):
-        LinearMap.of_covariance(deviations, factors[:3])
+        LinearMap.of_covariance(deviations, factors)
 
 
 def test_a_region_without_end_has_no_volume():

@@ -7,7 +7,9 @@ import torch
 from torch import Tensor, nn
 
 import smoothcert as sc
+from smoothcert.asks import Ask, Noisy
 from smoothcert.errors import ModelError
+from smoothcert.seeds import Stage
 from smoothcert.smoother import Batch
 
 GAUSSIAN = sc.Noise.isotropic("gaussian", sigma=0.5)
@@ -61,6 +63,60 @@ class TestPolling:
         smoother(model, select=50, estimate=50, engine=sc.Engine(50), check=False).certify(torch.zeros(1, 3))
         assert len(seen) == 2
         assert not torch.equal(seen[0], seen[1])
+
+    @pytest.mark.parametrize("block", [16, 25])  # which begin at multiples of 64 bytes, and which do not
+    @pytest.mark.parametrize(
+        "noise",
+        [
+            GAUSSIAN,
+            sc.Noise("laplace_gaussian", torch.linspace(0.1, 0.5, 3), 0.25),
+            sc.Noise("exponential_mixture", 0.3),  # which rejects, so that blocks need different numbers of draws
+            sc.Noise.isotropic("laplace", 0.25, 1 / 255),  # looked up in a table
+            sc.Noise.isotropic("gaussian", 2.0, 1 / 255),
+        ],
+    )
+    def test_blocks_that_are_drawn_together_are_those_drawn_alone(self, noise: sc.Noise, block: int) -> None:
+        seen: list[Tensor] = []
+
+        def model(batch: Tensor) -> Tensor:
+            assert batch.data_ptr() % 64 == 0
+            seen.append(batch.clone())
+            return first_coordinate(batch)
+
+        pollster, scene = smoother(model, noise, engine=sc.Engine(block)).pollster, Noisy(torch.full((3,), 0.2), noise)
+        asks = [
+            Ask(5, Stage.ESTIMATE, scene, 2, 20, 21 * block + 7),
+            *(Ask(5, Stage.ESTIMATE, scene, 2 + at, 1, 21 * block + 7) for at in range(20)),
+        ]
+        seen.clear()
+        together, *alone = [pollster.cast(ask) for ask in asks]
+        assert [tally.tolist() for tally in together] == [tally.tolist() for [tally] in alone]
+        assert torch.equal(torch.stack(seen[:20]), torch.stack(seen[20:]))
+        assert int(sum(tally.sum() for tally in together)) == 19 * block + 7
+
+    def test_every_worker_computes_on_one_core(self) -> None:
+        """Whoever else begins and ends meanwhile: a few inputs are asked early, while the workers of all are there."""
+        before, seen = torch.get_num_threads(), []
+
+        def model(batch: Tensor) -> Tensor:
+            told = torch.__config__.parallel_info()
+            seen.append(
+                [
+                    int(line.split(":")[-1])
+                    for line in told.splitlines()
+                    if "_threads() :" in line and "interop" not in line
+                ]
+            )
+            return first_coordinate(batch)
+
+        torch.set_num_threads(3)
+        try:
+            smoother(model, select=20, estimate=200, engine=sc.Engine(20, workers=2)).certify(torch.ones(5, 3))
+            assert torch.get_num_threads() == 3
+        finally:
+            torch.set_num_threads(before)
+        assert len(seen) > 50
+        assert {number for numbers in seen for number in numbers} == {1}
 
     def test_a_nan_row_is_a_vote_against(self) -> None:
         def model(batch: Tensor) -> Tensor:

@@ -241,15 +241,18 @@ with torch.no_grad():
     model[1].bias.zero_()
 pixels = np.random.default_rng(0).integers(0, 256, size=(40, 1, 28, 28), dtype=np.uint8)
 noise = sc.Noise.isotropic("gaussian", 0.25, grid=1 / 255)
-noisy = sc.Smoother(model.eval(), noise, estimator="fixed", estimate=2000)
-viewed = sc.Smoother(model.eval(), sc.Splitting(lam=2), norm=1)
+if sys.argv[1] == "views":
+    smoother = sc.Smoother(model.eval(), sc.Splitting(lam=2), norm=1)
+else:
+    engine = sc.Engine(runtime=sys.argv[1])
+    smoother = sc.Smoother(model.eval(), noise, estimator="fixed", estimate=2000, engine=engine)
 print("ready", flush=True)
-sc.certify_all({"noise": noisy, "views": viewed}[sys.argv[1]], ArrayDataset("noise", pixels), sys.argv[2])
+sc.certify_all(smoother, ArrayDataset("noise", pixels), sys.argv[2])
 print("done", flush=True)
 """
 
 
-def killed_and_resumed(tmp_path: Path, kills: int, kind: str = "noise") -> tuple[list[str], list[str], int]:
+def killed_and_resumed(tmp_path: Path, kills: int, kind: str = "torch") -> tuple[list[str], list[str], int]:
     """The records of an unbroken run and of one killed so many times; and how many kills hit it while it worked."""
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     command = [sys.executable, "-c", CHILD, kind]
@@ -275,6 +278,16 @@ def test_a_run_killed_at_twenty_random_moments_gives_the_same_bytes(tmp_path: Pa
     assert hits >= 10
     assert len(whole) == 40
     assert any('"echo":0' in body for body in whole)
+    assert whole == broken
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
+def test_a_killed_run_under_another_runtime_gives_the_same_bytes(tmp_path: Path, runtime: str) -> None:
+    pytest.importorskip(runtime)
+    whole, broken, hits = killed_and_resumed(tmp_path, kills=6, kind=runtime)
+    assert hits >= 3
+    assert len(whole) == 40
     assert whole == broken
 
 

@@ -1,8 +1,9 @@
 """Keys and draws: every part of a key changes them, and what is drawn is what it should be."""
 
+import numpy as np
 import torch
 
-from smoothcert.seeds import Stage, draws_for, generator_for
+from smoothcert.seeds import Stage, draws_for, entropy_for, generator_for
 
 
 class TestSeeds:
@@ -14,6 +15,19 @@ class TestSeeds:
                 drawn = [tuple(getattr(draws_for(*key, dtype=dtype), kind)((40,)).tolist()) for key in keys]
                 assert len(set(drawn)) == len(keys)
                 assert drawn[0] == tuple(getattr(draws_for(*keys[0], dtype=dtype), kind)((40,)).tolist())
+
+    def test_a_key_is_what_numpy_makes_of_it(self) -> None:
+        """Also where its words are put down at once: small numbers are, large ones are not."""
+        for seed, index, block, *child in [
+            (0, 0, 0),
+            (7, 3, 2**32 - 1, 0),
+            (2**32, 3, 1, 0),
+            (2**70, 2**33, 5),
+            (1, 2**32, 0),
+        ]:
+            expected = np.random.SeedSequence(entropy=seed, spawn_key=(index, int(Stage.ECHO), block, *child))
+            got = entropy_for(seed, index, Stage.ECHO, block, *child)
+            assert got.generate_state(8).tolist() == expected.generate_state(8).tolist()
 
     def test_all_state_words_are_keyed(self) -> None:
         """torch seeds its CPU generator with 32 bits; two of our keys differ in nearly all of the 624 words."""

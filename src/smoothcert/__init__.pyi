@@ -22,6 +22,7 @@ from smoothcert.report.runs import Run as Run
 from smoothcert.run import certify_all as certify_all
 from smoothcert.smoother import Smoother as Smoother
 from smoothcert.smoother import Tuner as Tuner
+from smoothcert.training.ancer import AncerMap as AncerMap
 from smoothcert.tuners.ancer import Ancer as Ancer
 from smoothcert.tuners.data_dependent import DataDependent as DataDependent
 from smoothcert.tuners.hill_climb import HillClimb as HillClimb

@@ -102,7 +102,7 @@ class Loaded:
             compute = self.runtime.load(self.classifier, block)
             got = [self._asked(compute, rows.clone()) for rows in blocks]
         except ModelError as problem:  # of the classifier, while it was traced: torch has just computed it
-            raise self._refused(f"cannot take this network ({_reason(problem.__cause__ or problem)})") from problem
+            raise self._refused(f"cannot take this network ({_reason(problem)})") from problem
         except SmoothcertError:
             raise
         except Exception as problem:  # exporters and compilers fail in ways of their own
@@ -138,6 +138,8 @@ class Loaded:
 
 
 def _reason(problem: BaseException) -> str:
-    """The first line of an error that says something."""
+    """The first line that says something of the error that began it: exporters wrap it in advice to their developers."""
+    while problem.__cause__ is not None:
+        problem = problem.__cause__
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
     return f"{type(problem).__name__}: {lines[0]}" if lines else type(problem).__name__

@@ -37,9 +37,9 @@ class Scene(ABC):
     def place(self, start: int, drawn: Tensor, out: Tensor) -> Tensor:
         """The block that begins with row ``start``, from what was drawn for it; may be written to ``out``."""
 
-    def tally(self, start: int, logits: Tensor) -> IntArray:
-        """What the logits of these rows add to the total."""
-        return tally(logits)
+    def tallies(self, start: int, logits: Tensor, block: int) -> list[IntArray]:
+        """What the logits of these rows, from row ``start`` on, add to the total, block by block."""
+        return tallies(logits, block)
 
     @abstractmethod
     def to(self, device: torch.device) -> Scene:
@@ -96,9 +96,9 @@ class Noisy(Scene):
 class Measured(Noisy):
     """One input under its noise, asked for a number: the second logit of each row."""
 
-    def tally(self, start: int, logits: Tensor) -> FloatArray:  # type: ignore[override]
+    def tallies(self, start: int, logits: Tensor, block: int) -> list[FloatArray]:  # type: ignore[override]
         """The numbers themselves, in order; nothing is added up."""
-        return logits[:, 1].double().cpu().numpy()
+        return [part.numpy() for part in torch.split(logits[:, 1].double().cpu(), block)]
 
     def to(self, device: torch.device) -> Measured:
         return Measured(self.x.to(device), self.noise)
@@ -125,9 +125,9 @@ class Viewed(Noisy):
         lens = self.sight.numbered(start, len(out), self.shape, self.x.device) if self.sight.view.complete else drawn
         return self._placer(lens, out)
 
-    def tally(self, start: int, logits: Tensor) -> IntArray:
+    def tallies(self, start: int, logits: Tensor, block: int) -> list[IntArray]:
         """Votes per class; a view that is not sure enough votes for nobody."""
-        return tally(logits, self.sight.view.confidence)
+        return tallies(logits, block, self.sight.view.confidence)
 
     def to(self, device: torch.device) -> Viewed:
         return Viewed(self.x.to(device), self.noise)
@@ -168,9 +168,13 @@ class Turns(Scene):
             place(drawn[rows], out[rows])
         return out
 
-    def tally(self, start: int, logits: Tensor) -> IntArray:
+    def tallies(self, start: int, logits: Tensor, block: int) -> list[IntArray]:
         """The votes on each input, (inputs, classes + 1)."""
-        return np.stack([tally(logits[self._rows_of(at, start)]) for at in range(len(self.inputs))])
+        every = range(len(self.inputs))
+        return [
+            np.stack([tally(part[self._rows_of(position, start + at * block)]) for position in every])
+            for at, part in enumerate(torch.split(logits, block))
+        ]
 
     def to(self, device: torch.device) -> Turns:
         return Turns(self.inputs.to(device), self.noise)
@@ -214,7 +218,20 @@ def tally(logits: Tensor, confidence: float = 0.0) -> IntArray:
     >>> tally(torch.tensor([[3.0, 0.0], [0.1, 0.0], [0.0, torch.nan]]), 0.9)
     array([1, 0, 2])
     """
-    return torch.bincount(winners(logits, confidence), minlength=logits.shape[1] + 1).cpu().numpy()
+    return tallies(logits, max(1, len(logits)), confidence)[0]
+
+
+def tallies(logits: Tensor, block: int, confidence: float = 0.0) -> list[IntArray]:
+    """The tally of each block of rows, the last one of what is left: by one count for all.
+
+    >>> tallies(torch.eye(3), 2)
+    [array([1, 1, 0, 0]), array([0, 0, 1, 0])]
+    """
+    won, places = winners(logits, confidence), logits.shape[1] + 1
+    blocks = max(1, -(-len(won) // block))
+    if blocks > 1:
+        won.add_(torch.arange(len(won), device=won.device).div_(block, rounding_mode="floor").mul_(places))
+    return list(torch.bincount(won, minlength=blocks * places).view(blocks, places).cpu().numpy())
 
 
 def winners(logits: Tensor, confidence: float = 0.0) -> Tensor:

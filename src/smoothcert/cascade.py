@@ -342,15 +342,16 @@ def _has_score(law: Law, norm: float) -> bool:
 
 
 def _check_stages(stages: Sequence[Smoother]) -> None:
-    """Refuse what is no cascade: too few stages, noise of an input's own, views, another norm or domain, or the wrong order."""
+    """Refuse what is no cascade: too few stages, noise of an input's own, views, a front, another norm or domain, or the wrong order."""
     if len(stages) < 1 or any(type(stage) is not Smoother for stage in stages):
         raise SettingError("a cascade is a list of one or more sc.Smoother, the most noise first")
     first = stages[0]
     for at, stage in enumerate(stages, start=1):
         noise = stage.noise
-        if not isinstance(stage.tuner, FixedNoise) or isinstance(noise, Sight) or stage.memory is not None:
+        more = (isinstance(noise, Sight), not isinstance(stage.tuner, FixedNoise), stage.memory, stage.front)
+        if any(each not in (False, None) for each in more):
             raise SettingError(
-                f"stage {at} has views, a tuner or a memory; a cascade is of fixed noise: give sc.Noise alone"
+                f"stage {at} has views, a tuner, a memory or a front; a cascade is of fixed noise on inputs: give sc.Noise alone"
             )
         if not _has_score(noise.law, stage.norm):
             raise SettingError(

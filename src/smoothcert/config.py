@@ -123,8 +123,8 @@ class ShapeSettings(GeneratorSettings):
 
     source: str | None = setting(
         None,
-        "Learn the noise's shape with the model: dataset (one for all inputs) or per_input. Or the file of a learned one, for "
-        "any recipe.",
+        "Learn the noise's shape with the model: dataset (one for all inputs) or per_input. Or fit one for all inputs to a trained model "
+        "(--weights) first: ancer, with parameters such as ancer:kappa=0.5,most=4. Or the file of one, for any recipe.",
         flag="--generator",
     )
     pattern: str | None = setting(

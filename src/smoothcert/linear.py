@@ -13,7 +13,7 @@ from smoothcert.errors import SettingError
 from smoothcert.maths import FloatArray
 from smoothcert.maths.front_rounding import reduced_radius, rounding_loss
 from smoothcert.maths.geometry import log_volume, p_norm, round_down
-from smoothcert.maths.operator_norms import operator_norm
+from smoothcert.maths.operator_norms import EPSILON, operator_norm
 from smoothcert.maths.projections import project
 
 
@@ -26,21 +26,22 @@ class LinearMap:
 
     @classmethod
     def of_covariance(cls, deviations: ArrayLike, factors: ArrayLike | None = None) -> LinearMap:
-        """Σ^(−½) for noise of covariance Σ = diag(deviations²) + WWᵀ, with factors W of shape (dim, m).
+        """Σ^(−½) for noise of covariance Σ = diag(deviations²) + WWᵀ, with factors W of shape (dim, m); or of Σ itself, (dim, dim).
 
         >>> LinearMap.of_covariance([1.0, 0.5]).matrix.round(6).tolist()
         [[1.0, 0.0], [0.0, 2.0]]
         """
-        axes = np.asarray(deviations, dtype=float).ravel()
-        wide = np.zeros((axes.size, 0)) if factors is None else np.asarray(factors, dtype=float)
-        if wide.shape[:1] != axes.shape or not (
-            np.all(np.isfinite(wide)) and np.all(axes > 0) and axes.max() < math.inf
-        ):
+        axes = np.asarray(deviations, dtype=float)
+        wide = np.zeros((len(axes), 0)) if factors is None else np.asarray(factors, dtype=float)
+        if axes.ndim == 1 and wide.ndim == 2 and wide.shape[:1] == axes.shape and np.all(axes > 0):
+            axes = np.diag(axes**2) + wide @ wide.T
+        square = axes.ndim == 2 and axes.shape[0] == axes.shape[1] and bool(np.all(np.isfinite(axes)))
+        values, vectors = np.linalg.eigh(axes) if square and np.allclose(axes, axes.T) else (np.zeros(1), axes)
+        if not values[0] > EPSILON * values[-1]:
             raise SettingError(
-                f"{axes.size} deviations, which must be finite and above 0, and factors of shape {wide.shape}, which must be finite "
-                "with a row for each of them, make no covariance"
+                f"deviations of shape {np.shape(deviations)} and factors of shape {wide.shape} make no covariance; give dim deviations "
+                "above 0, with factors (dim, m) if there are any, or one symmetric matrix (dim, dim) with eigenvalues above 0, all finite"
             )
-        values, vectors = np.linalg.eigh(np.diag(axes**2) + wide @ wide.T)
         return cls((vectors / np.sqrt(values)) @ vectors.T)
 
     def norm(self, norm: float, to: float) -> float:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from smoothcert.errors import InputError, SettingError
 from smoothcert.laws import Law, law_named
-from smoothcert.maths import FloatArray
+from smoothcert.maths import Array, FloatArray
 from smoothcert.maths.boxed import Box
 from smoothcert.maths.grid import LARGEST_STEP, certified_point, domain_of, whole_steps
 from smoothcert.maths.steps import StepTable
@@ -158,15 +158,23 @@ class Noise:
 
         On the grid it is a whole number of steps; otherwise loc + scale·z, cut off where float32 ends.
         """
-        scale, loc, shifted = self._in_steps(draws.device, draws.dtype)
-        drawn = torch.empty((count, *shape), device=draws.device)
-        if isinstance(draws, KeyedDraws) and (table := self._table) is not None:
-            for flat in torch.split(drawn.flatten(), PART):
-                table.fill(draws.bits(len(flat)), flat.numpy(), draws.uniform_numbers)
+        return self.draw_blocks(count, shape, [draws])
+
+    def draw_blocks(self, count: int, shape: tuple[int, ...], sources: Sequence[TorchDraws]) -> Tensor:
+        """The same from each of several sources, one after the other; no more than PART numbers if there are several."""
+        device, dtype = sources[0].device, sources[0].dtype
+        drawn = torch.empty((len(sources) * count, *shape), device=device)
+        assert len(sources) == 1 or drawn.numel() <= PART
+        if device.type == "cpu" and (table := self._table) is not None:
+            for flat in _parts(drawn.view(-1), PART):
+                looked_up(table, cast(Sequence[KeyedDraws], sources), flat.numpy())
             return drawn
+        scale, loc, shifted = self._in_steps(device, dtype)
         # A few copies at a time, so that they stay in the cache until they are done.
-        for part in torch.split(drawn, max(1, PART // max(1, math.prod(shape)))):
-            z: Tensor = self.law.sample(tuple(part.shape), draws).mul_(scale)
+        for part in _parts(drawn, max(1, PART // max(1, math.prod(shape)))):
+            each = (len(part) // len(sources), *shape)
+            found = [self.law.sample(each, draws) for draws in sources]
+            z: Tensor = (found[0] if len(found) == 1 else torch.cat(found)).mul_(scale)
             z = z.add_(loc) if shifted else z
             part.copy_(z.clamp_(-LARGEST, LARGEST) if self.grid is None else z.round_())
         return drawn
@@ -234,6 +242,23 @@ class Noise:
         if self.grid is not None:
             noise = nearest_on_grid(noise, self.levels)
         return self.clipped(x) + noise.to(x.dtype)
+
+
+def looked_up(table: StepTable, sources: Sequence[KeyedDraws], out: Array) -> None:
+    """Fill an array from a table, an equal share of it from each source."""
+    each = len(out) // len(sources)
+
+    def uniform(open_: Array) -> FloatArray:
+        """For the places that the bits do not decide, each from its own source."""
+        ends = np.searchsorted(open_, each * np.arange(len(sources) + 1)).tolist()
+        return np.concatenate([d.uniform_numbers((b - a,)) for d, a, b in zip(sources, ends, ends[1:], strict=False)])
+
+    bits = [draws.bits(each) for draws in sources]
+    table.fill(bits[0] if len(bits) == 1 else np.concatenate(bits), out, uniform)
+
+
+def _parts(drawn: Tensor, length: int) -> Sequence[Tensor]:
+    return [drawn] if len(drawn) <= length else torch.split(drawn, length)
 
 
 def _numbers(name: str, values: Tensor | FloatArray | float) -> Tensor:

@@ -20,9 +20,17 @@ from smoothcert.asks import Ask
 from smoothcert.errors import ModelError
 from smoothcert.maths import IntArray
 from smoothcert.models.adapters import Classifier, unfixed
-from smoothcert.noise import Noise
+from smoothcert.noise import PART, Noise
 from smoothcert.runtimes import Runtime
-from smoothcert.seeds import draws_for
+from smoothcert.seeds import TorchDraws, draws_for
+
+TOGETHER = 16  # blocks whose answers are counted in one call: what it costs beside the numbers is that of one
+
+
+def on_one_core() -> None:
+    """What the calling thread computes from now on takes one core."""
+    torch.get_num_threads()  # a thread takes the number of the process when it is first asked: by then another may have set it
+    torch.set_num_threads(1)
 
 
 def make_fixed(classifier: Classifier) -> None:
@@ -64,23 +72,34 @@ class Pollster:
 
     @torch.inference_mode()
     def cast(self, ask: Ask) -> list[IntArray]:
-        """The tally of each block that is asked for."""
-        return [self._vote(ask, number) for number in range(ask.first, ask.first + ask.number)]
+        """The tally of each block that is asked for; a few at a time are counted together."""
+        numbers = range(ask.first, ask.first + ask.number)
+        parts = [numbers[at : at + TOGETHER] for at in range(0, ask.number, TOGETHER)]
+        return [tally for part in parts for tally in self._counted(ask, part)]
 
-    def _vote(self, ask: Ask, number: int) -> IntArray:
-        start = number * self.block
-        return ask.scene.tally(start, self.classify(self.copies(ask, number))[: ask.votes - start])
+    def _counted(self, ask: Ask, numbers: range) -> list[IntArray]:
+        start = numbers[0] * self.block
+        logits = [self.classify(rows) for rows in self._blocks(ask, numbers)]
+        rows = logits[0] if len(logits) == 1 else torch.cat(logits)
+        return ask.scene.tallies(start, rows[: ask.votes - start], self.block)
 
     @contextmanager
     def pool(self) -> Iterator[ThreadPoolExecutor]:
         """Threads that compute as the workers do: on the CPU one core for each."""
         on_cpu, before = self.device.type == "cpu", torch.get_num_threads()
-        pool = ThreadPoolExecutor(self.workers, initializer=partial(torch.set_num_threads, 1) if on_cpu else None)
+        pool = ThreadPoolExecutor(self.workers, initializer=on_one_core if on_cpu else None)
         try:
             yield pool
         finally:
             pool.shutdown(cancel_futures=True)
             torch.set_num_threads(before)
+
+    def _blocks(self, ask: Ask, numbers: range) -> Iterator[Tensor]:
+        """The rows of each of these blocks."""
+        noise = ask.scene.drawn_from
+        if noise is None or ask.shared:
+            return (self.copies(ask, number) for number in numbers)
+        return self._drawn_blocks(ask, numbers, noise)
 
     def copies(self, ask: Ask, number: int) -> Tensor:
         """The rows of one block; draws that inputs share are keyed by block alone, and the latest few are kept."""
@@ -90,22 +109,31 @@ class Pollster:
             empty = torch.empty((self.block, *scene.shape), device=self.device)
             return scene.place(start, empty, empty)
         if not ask.shared:
-            drawn = self._fresh(ask, number, noise)
-            return scene.place(start, drawn, drawn)
+            return next(self._drawn_blocks(ask, range(number, number + 1), noise))
         key = (noise.named, id(noise.scale), id(noise.loc), noise.grid, scene.shape, ask.stage, number)
         with self._drawing:
             if key not in self._drawn:
                 # The noise is kept with its draws, so that the identities of its parts stay theirs.
-                self._drawn[key] = (self._fresh(ask, number, noise), noise)
+                self._drawn[key] = (noise.draw(self.block, scene.shape, self._source(ask, number)), noise)
                 if len(self._drawn) > 4 * self.workers:
                     self._drawn.popitem(last=False)
             drawn = self._drawn[key][0]
         return scene.place(start, drawn, torch.empty_like(drawn))
 
-    def _fresh(self, ask: Ask, number: int, noise: Noise) -> Tensor:
+    def _drawn_blocks(self, ask: Ask, numbers: range, noise: Noise) -> Iterator[Tensor]:
+        """The rows of these blocks, drawn for this input alone; those of small ones in one go."""
+        size = self.block * max(1, math.prod(ask.scene.shape))
+        together = max(1, PART // size)
+        for first in range(numbers.start, numbers.stop, together):
+            sources = [self._source(ask, number) for number in range(first, min(first + together, numbers.stop))]
+            drawn = noise.draw_blocks(self.block, ask.scene.shape, sources)
+            placed = ask.scene.place(first * self.block, drawn, drawn)
+            # Each begins at a multiple of 64 bytes, as memory of its own does: a network's rounding may depend on it.
+            yield from (rows if 4 * size % 64 == 0 else rows.clone() for rows in torch.split(placed, self.block))
+
+    def _source(self, ask: Ask, number: int) -> TorchDraws:
         index = 0 if ask.shared else ask.index
-        draws = draws_for(self.seed, index, ask.stage, number, dtype=noise.sampling_dtype, device=self.device)
-        return noise.draw(self.block, ask.scene.shape, draws)
+        return draws_for(self.seed, index, ask.stage, number, dtype=Noise.sampling_dtype, device=self.device)
 
 
 def default_block(shape: tuple[int, ...], views: int | None = None) -> int:

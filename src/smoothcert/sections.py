@@ -67,7 +67,10 @@ def read(settings: type[Chosen], *sources: Source) -> Chosen:
             look_up(f"setting in [{section}]", name, inside)
         if isinstance(value, Mapping):
             raise SettingError(f"[{path}] is a table, and {name} is a setting of [{section}]; write {name} = …")
-        values[section][name] = read_value(f"setting {path}", name, written(value), known[path].kind)
+        try:
+            values[section][name] = read_value(f"setting {path}", name, written(value), known[path].kind)
+        except SettingError as problem:
+            raise SettingError(f"{problem}. {known[path].declared.help}") from None
     return settings(**{section: kind(**values[section]) for section, kind in kinds.items()})
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from enum import IntEnum
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -32,7 +31,10 @@ class Stage(IntEnum):
 
 def entropy_for(seed: int, index: int, stage: Stage, block: int, *child: int) -> np.random.SeedSequence:
     """The root of one block's randomness: distinct keys give independent streams (128 bits of entropy)."""
-    return np.random.SeedSequence(entropy=seed, spawn_key=(index, int(stage), block, *child))
+    key = (index, int(stage), block, *child)
+    if min(seed, *key) >= 0 and max(seed, *key) < 2**32:  # numpy makes the same words of the key, in twice the time
+        return np.random.SeedSequence(np.array((seed, 0, 0, 0, *key), dtype=np.uint32))
+    return np.random.SeedSequence(entropy=seed, spawn_key=key)
 
 
 class _Twister(threading.local):
@@ -126,10 +128,13 @@ class KeyedDraws(TorchDraws):
     ) -> None:
         super().__init__(None, dtype, device)
         self._key = (seed, index, stage, block)
+        self._made: NumpyDraws | None = None
 
-    @cached_property
+    @property
     def _numpy(self) -> NumpyDraws:
-        return NumpyDraws(np.random.Generator(np.random.SFC64(entropy_for(*self._key, 0))), self._kind)
+        if self._made is None:  # a cached_property takes a lock, which takes longer
+            self._made = NumpyDraws(np.random.Generator(np.random.SFC64(entropy_for(*self._key, 0))), self._kind)
+        return self._made
 
     def normal(self, shape: tuple[int, ...]) -> Tensor:
         if self.dtype == torch.float64:

@@ -67,9 +67,10 @@ class Sight(Noise):
     def row(self, position: int, shape: tuple[int, ...], batch: int) -> Noise:
         return self
 
-    def draw(self, count: int, shape: tuple[int, ...], draws: TorchDraws) -> Tensor:
-        """The lenses of ``count`` views, each drawn from all of them."""
-        return torch.as_tensor(self.view.drawn(shape, count, draws), device=draws.device)
+    def draw_blocks(self, count: int, shape: tuple[int, ...], sources: Sequence[TorchDraws]) -> Tensor:
+        """The lenses of ``count`` views from each source, each drawn from all of them."""
+        found = [torch.as_tensor(self.view.drawn(shape, count, draws), device=draws.device) for draws in sources]
+        return found[0] if len(found) == 1 else torch.cat(found)
 
     def numbered(self, start: int, count: int, shape: tuple[int, ...], device: torch.device) -> Tensor:
         """The lenses of views start, start + 1, …, after the last one beginning again."""

@@ -100,6 +100,10 @@ class Tuner(Plugin, ABC):
     def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
         """The noise for each input of x, from the noise the user gave; draws are keyed by index and stage TUNE."""
 
+    def chosen_by(self, noise: Noise, x: Tensor) -> bool:
+        """Was this noise, which all inputs share, chosen with this very input? Its certificate is frozen, then."""
+        return False
+
     def check(self, facts: Mapping[str, Any]) -> None:
         """Refuse a run that this tuner cannot serve; facts is the run's configuration."""
 
@@ -563,10 +567,12 @@ class Smoother(nn.Module, metaclass=_Brief):
         began = perf_counter()
         noise = self.tuner.choose(self, x, self.noise, batch.indices)
         each = (perf_counter() - began) / max(len(x), 1)
-        soundness = self._worth(own=self.tuner.reads_input or noise.per_input(x.ndim - 1))
+        own = self.tuner.reads_input or noise.per_input(x.ndim - 1)
         for position, index in enumerate(batch.indices):
             truth = None if batch.truths is None else batch.truths[position]
-            yield _Item(index, x[position], noise.row(position, tuple(x.shape[1:]), len(x)), truth, soundness, each)
+            row = noise.row(position, tuple(x.shape[1:]), len(x))
+            soundness = self._worth(own=own or self.tuner.chosen_by(row, x[position]))
+            yield _Item(index, x[position], row, truth, soundness, each)
 
     def _worth(self, *, own: bool) -> Soundness:
         """The label of certificates under noise of the input's own, or under the same for all."""

@@ -165,6 +165,7 @@ def test_help_follows_from_what_was_declared(monkeypatch: pytest.MonkeyPatch) ->
         (("--sigma", "wide"), "setting noise.sigma: sigma='wide' must be a number"),
         (("--sigma", "1/0"), "setting noise.sigma: sigma='1/0' must be a number"),
         (("-n", "2.5"), "setting votes.trials: trials='2.5' must be a whole number"),
+        (("--radii", "l2"), "radii='l2' must be a number. The radii you will ask about."),
         (("--alpha", "7"), "alpha=7 is outside what it may be; alpha must be a finite number above 0 and below 1"),
         (("--sigma", "nan"), "sigma=nan is outside"),
         (("--radii", "1,-2"), "radii=1,-2 is outside"),

@@ -12,6 +12,7 @@ from smoothcert.cli.flags import Given
 from smoothcert.cli.of_run import certified_with
 from smoothcert.explore.explorer import Explorer
 from smoothcert.explore.slices import Asked
+from smoothcert.fronts import PrincipalComponents
 from smoothcert.store import open_run
 
 CHANCE = np.random.default_rng(0)
@@ -103,6 +104,77 @@ def test_data_that_the_front_was_fitted_with(ok, tmp_path: Path) -> None:
     )
     with open_run(tmp_path / "a") as store:
         assert {record.soundness for record in store.records()} == {"frozen"}
+
+
+@pytest.mark.filterwarnings("ignore:the generat")  # an epoch is too short to learn a shape
+@pytest.mark.parametrize("front", ["pca:4", "pca:k=4,decode=true", "blocks:2"])
+@pytest.mark.parametrize("shape", ["--generator dataset", "--generator per_input", "--pattern l2"])
+def test_noise_that_is_shaped_while_training(front: str, shape: str, ok, tmp_path: Path) -> None:
+    """One map for all is global and one for each input frozen; what reads pictures is refused where there are numbers."""
+    data = ("--data", "halves.npz", "--sigma", 0.5, "--front", front)
+    refused = front.startswith("pca") and shape != "--generator dataset"
+    told = ok("train", "--model", "mlp", *data, *shape.split(), "--epochs", 1, "--out", "m", fails=refused)
+    if refused:
+        assert "images" in told
+        return
+    method = shape.split()[1] if "generator" in shape else "pattern"
+    given = ("--model", "m/model.safetensors", "--data", "others.npz", "--sigma", 0.5, "--method", method)
+    ok("certify", *given, "--limit", 2, "-n", 200, "--runtime", "torch", "--out", "a")
+    with open_run(tmp_path / "a") as store:
+        records = list(store.records())
+        scales = [store.get(record.scale).shape for record in records if isinstance(record.scale, str)]
+    assert {record.soundness for record in records} == {"frozen" if method == "per_input" else "global"}
+    assert scales == [(4,) if front.startswith("pca") else (1, 4, 4)] * 2
+
+
+def test_noise_of_a_covariance(ok, tmp_path: Path) -> None:
+    """As many numbers as pixels, so that regions have an end, and more room where the noise is larger."""
+    deviations = np.linspace(0.2, 0.8, 64)
+    np.savez("sigma.npz", deviations=deviations, factors=CHANCE.normal(0, 0.02, size=(64, 3)))
+    front = ("--sigma", 1, "--front", "covariance:path=sigma.npz")
+    ok(
+        "train",
+        "--model",
+        "small_cnn",
+        "--data",
+        "halves.npz",
+        *front,
+        "--epochs",
+        8,
+        "--recipe",
+        "gaussian",
+        "--out",
+        "m",
+    )
+    given = ("--model", "m/model.safetensors", "--data", "others.npz", "--sigma", 1, "--runtime", "torch")
+    ok("certify", *given, "--limit", 3, "-n", 300, "--out", "a")
+    with open_run(tmp_path / "a") as store:
+        records = [record for record in store.records() if record.radius]
+    assert records
+    assert all(record.soundness == "global" and record.proxy_radius > 1.5 * record.radius for record in records)
+    (line,) = json.loads(ok("report", "a", "--json"))
+    assert line["noise"] == "gaussian 1 on covariance:path=sigma.npz"
+    explorer = Explorer(*certified_with(tmp_path / "a", Given({})), tmp_path / "a")
+    try:
+        seen = explorer.input(records[0].index)
+    finally:
+        explorer.close()
+    assert (seen["front"]["numbers"], seen["front"]["scale"]) == (64, [1.0, 1.0, 1.0])
+    assert [words.split()[1] for words in seen["front"]["balls"]] == ["(l1)", "(l2)", "(l∞)"]
+    assert float(seen["front"]["balls"][1].split()[0]) == pytest.approx(records[0].radius, abs=1e-4)
+    assert all(copy["picture"] for copy in seen["copies"])
+
+
+def test_it_is_fitted_once(ok, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To measure which runtime is fastest takes a classifier too."""
+    Path("flat.py").write_text("from torch import nn\ndef flat():\n    return nn.Linear(4, 2).eval()\n")
+    monkeypatch.syspath_prepend(".")
+    fitted, fit = [], PrincipalComponents.fit
+    monkeypatch.setattr(PrincipalComponents, "fit", lambda self, *given: fitted.append(1) or fit(self, *given))
+    given = ("--model", "flat:flat", "--data", "others.npz", "--sigma", 0.5, "--front", "pca:4")
+    for more in ((), ("--dry-run",)):
+        ok("certify", *given, "--limit", 1, "-n", 200, "--out", f"a{len(more)}", *more)
+    assert len(fitted) == 2
 
 
 def test_what_is_refused(ok) -> None:

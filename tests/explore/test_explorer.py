@@ -12,6 +12,7 @@ from torch import nn
 
 from smoothcert.data.guests import as_dataset
 from smoothcert.data.rows import ArrayDataset
+from smoothcert.engine import Engine
 from smoothcert.errors import InputError, RunError, SettingError, SmoothcertError
 from smoothcert.explore import directions
 from smoothcert.explore.explorer import Explorer
@@ -20,7 +21,7 @@ from smoothcert.explore.specimen import Specimen
 from smoothcert.noise import Noise
 from smoothcert.records.findings import Attempt, Finding
 from smoothcert.regions import Region
-from smoothcert.run import record_poll
+from smoothcert.run import certify_all, record_poll
 from smoothcert.smoother import Batch, Smoother
 from smoothcert.store import SqliteStore
 
@@ -282,3 +283,34 @@ def test_what_is_refused(explorer: Explorer, run: Path) -> None:
     other = Smoother(explorer.smoother.model, Noise.isotropic("gaussian", 0.1, grid=1 / 255))
     with pytest.raises(SmoothcertError, match="not what .* certified \\(scale: "):
         Explorer(other, explorer.dataset, run)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
+def test_under_another_runtime_it_shows_what_that_answers(tmp_path: Path, runtime: str) -> None:
+    """A slice, copies and points: those of torch but for a few votes that rounding moves, and torch is not asked for them."""
+    pytest.importorskip(runtime)
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 3)).eval()
+    pixels = np.random.default_rng(0).random((2, 1, 4, 4)).astype(np.float32)
+    data = ArrayDataset("grey", pixels, np.zeros(2, int), classes=3)
+    told = []
+    for name in ("torch", runtime):
+        smoother = Smoother(net, Noise("gaussian", 0.3), estimate=500, engine=Engine(block=50, workers=1, runtime=name))
+        certify_all(smoother, data, tmp_path / name)
+        explorer, asked = Explorer(smoother, data, tmp_path / name), []
+        hook = net.register_forward_hook(lambda *_, asked=asked: asked.append(1))
+        specimen = explorer._specimen(1)
+        found = whole(explorer, Asked(1, "random", votes=100))
+        answers = [specimen.ask(specimen.center + shift, 300) for shift in (0.0, 0.2)]
+        told.append((found["label"], specimen.copies(50)[1], [answer.label for answer in answers]))
+        hook.remove()
+        explorer.close()
+        assert (len(asked) > 20) == (
+            name == "torch"
+        )  # it is compared with torch where a block of another shape is loaded
+    (slice_, copies, labels), (slice_2, copies_2, labels_2) = told
+    assert len(slice_) == SIZE**2
+    assert sum(one != two for one, two in zip(slice_, slice_2, strict=True)) <= 0.02 * SIZE**2
+    assert sum(one != two for one, two in zip(copies, copies_2, strict=True)) <= 1
+    assert labels == labels_2

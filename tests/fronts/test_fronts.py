@@ -15,6 +15,7 @@ from smoothcert.fronts import BlockSums, Front, Ground, PrincipalComponents, fro
 from smoothcert.linear import LinearRegion
 from smoothcert.maths.boxed import Box
 from smoothcert.models.decoding import Decoding
+from smoothcert.report.tables import tables
 from smoothcert.serve.service import Service
 from smoothcert.serve.settings import Serving
 
@@ -87,6 +88,7 @@ class TestNumbers:
 
         x = DIGITS.inputs(range(3))
         found = Decoding(pca, Same())(torch.from_numpy(pca.encode(x))).numpy()
+        assert np.allclose(found, pca.decoded(pca.encode(x)).reshape(3, -1), atol=1e-5)
         flat = x.reshape(3, -1) - pca.offset
         assert np.allclose(found, pca.offset + flat @ pca.matrix.T @ np.linalg.pinv(pca.matrix).T, atol=1e-3)
 
@@ -118,6 +120,14 @@ class TestCertificates:
         frozen = smoothed(own, memory=sc.Memory()).certify(torch.from_numpy(DIGITS.inputs([3])))
         assert frozen[0].soundness == "frozen", "a memory of the numbers does not make up for the choice of the front"
 
+    def test_an_input_is_known_by_its_value(self):
+        """As 64-bit numbers, with the sign of a zero turned, or as a copy: it is the same input."""
+        own = PrincipalComponents(k=5).fit(DIGITS.inputs(range(20)), UNIT)
+        x = DIGITS.inputs([3])
+        for same in (x.astype(float), np.where(x == 0, np.float32(-0.0), x), x.copy(order="F")):
+            (found,) = smoothed(own).certify(torch.from_numpy(same))
+            assert found.soundness == "frozen"
+
     def test_a_file_remembers_what_it_was_fitted_with(self, tmp_path):
         own = PrincipalComponents(k=5).fit(DIGITS.inputs(range(20)), UNIT)
         own.save(tmp_path / "front.npz")
@@ -142,6 +152,24 @@ class TestCertificates:
         assert smoothed(pca).identity["domain"].startswith("reals in 0..1, front ")
 
 
+def test_a_table_sets_it_beside_pixels(pca, tmp_path):
+    """One certificate in three norms: of pixels by Hölder, l∞ is l2/√784; volumes are compared of neither."""
+    dataset = data.ArrayDataset("digits", np.rint(DIGITS.inputs(range(4)) * 255).astype(np.uint8))
+    torch.manual_seed(1)
+    network = nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).eval()
+    plain = sc.Smoother(network, sc.Noise("gaussian", 0.05, grid=1 / 255), estimator="fixed", estimate=400)
+    for name, smoother in (("pixels", plain), ("front", smoothed(pca))):
+        sc.certify_all(smoother, dataset, tmp_path / name)
+    lines = [line for name in ("pixels", "front") for line in sc.Run(tmp_path / name).lines]
+    first, *compared = tables(lines, [0.0])
+    cells = {row[0]: row[1:] for row in first.rows}
+    assert cells["noise (scale)"] == ("gaussian 0.05", "gaussian 0.05 on pca:k=12,inputs=400")
+    radii = [[float(value) for value in cells[f"the same certificates in l{norm}"]] for norm in ("1", "2", "inf")]
+    assert radii[0][0] == radii[1][0] > 28 * radii[2][0] - 0.01
+    assert radii[0][1] > 2 * radii[1][1] > 0
+    assert [row[5] for row in compared[-1].rows] == ["–", "–"]
+
+
 class TestBadInput:
     @pytest.mark.parametrize(
         ("matrix", "words"),
@@ -151,6 +179,10 @@ class TestBadInput:
             (np.ones((2, 3)), "takes inputs of 3 coordinates"),
             (np.array([[1.0, 0, 0, 1], [2.0, 0, 0, 2]]), "2 rows and rank 1"),
             (np.full((1, 4), 1e4), "divide the matrix"),
+            (np.full((1, 4), 1e-6), "multiply or divide the matrix"),
+            (np.full((1, 4), 1j), "none of real numbers"),
+            (np.array([["a", "b", "c", "d"]]), "none of real numbers"),
+            (np.ones((0, 4)), "finite numbers"),
         ],
     )
     def test_matrices(self, matrix, words):
@@ -184,14 +216,31 @@ class TestBadInput:
 
     def test_files(self, tmp_path):
         np.save(tmp_path / "narrow.npy", np.ones((2, 5)))
+        np.savez(tmp_path / "half.npz", deviations=np.ones(784))
+        np.save(tmp_path / "small.npy", np.eye(5))
         (tmp_path / "broken.npz").write_bytes(b"no")
+        (tmp_path / "cut.npz").write_bytes((tmp_path / "half.npz").read_bytes()[:80])
+        for name in ("empty.npz", "empty.npy"):
+            (tmp_path / name).touch()
         for name, words in (
             ("narrow.npy", "takes inputs of 5"),
             ("broken.npz", "holds no front"),
+            ("cut.npz", "holds no front"),
+            ("empty.npz", "holds no front"),
+            ("empty.npy", "no readable"),
             ("missing.npy", "no readable"),
         ):
             with pytest.raises(SettingError, match=words):
                 front_named(str(tmp_path / name)).make(ground())
+        for name, words in (
+            ("half.npz", "deviations and factors"),
+            ("cut.npz", "no readable"),
+            ("empty.npy", "no readable"),
+            ("narrow.npy", "make no covariance"),
+            ("small.npy", "takes inputs of 5 coordinates"),
+        ):
+            with pytest.raises(SettingError, match=words):
+                front_named(f"covariance:path={tmp_path / name}").make(ground())
 
     def test_recipes(self):
         with pytest.raises(SettingError, match="k=900 must be at most"):

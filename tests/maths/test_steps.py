@@ -39,7 +39,7 @@ def test_draws_have_the_masses_of_the_law(name: str) -> None:
     table = StepTable.of(law.quantile, scale)
     assert table is not None
     source, drawn = NumpyDraws(np.random.Generator(np.random.SFC64(3))), np.empty(number, dtype=np.float32)
-    table.fill(source.bits(number), drawn, source.uniform)
+    table.fill(source.bits(number), drawn, lambda places: source.uniform(places.shape))
     assert np.isfinite(drawn).all()
     edges = np.arange(-400, 401, 5) - 0.5
     tails = np.concatenate([[1.0], np.asarray(law.tail(edges / scale), dtype=float), [0.0]])
@@ -58,7 +58,7 @@ def test_a_draw_is_the_law_inverted() -> None:
     assert table is not None
     bits = np.arange(2 * SIGN, dtype=np.uint32).astype(np.uint16)
     drawn = np.empty(len(bits), dtype=np.float32)
-    table.fill(bits, drawn, lambda shape: np.full(shape, 0.25))
+    table.fill(bits, drawn, lambda places: np.full(places.shape, 0.25))
     tail = ((bits & (SIGN - 1)) + 0.25) / SIGN
     sign = np.where(bits & SIGN, -1.0, 1.0)
     assert np.array_equal(drawn, sign * np.rint(-scale * law.quantile(tail / 2)))

@@ -72,7 +72,6 @@ def write_run(tmp_path: Path) -> Callable[..., Path]:
             "select": 100,
             "shared_noise": False,
             "seed": 0,
-            "precision": "float32",
             "tuner": "fixed",
             "model": "m" * 64,
         }

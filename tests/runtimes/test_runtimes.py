@@ -123,6 +123,14 @@ class TestBadInput:
         with pytest.raises(ModelError, match=r"cannot take this network \(.*; use the runtime torch"):
             loaded(torch.rand(4, *SHAPE))
 
+    def test_an_operator_that_cannot_be_exported_is_named(self) -> None:
+        class Bessel(nn.Module):
+            def forward(self, x: Tensor) -> Tensor:
+                return torch.special.bessel_j0(x.flatten(1)[:, :10])
+
+        with pytest.raises(ModelError, match=r"cannot take this network \(.*bessel_j0.*; use the runtime torch"):
+            Loaded(runtime_named("onnxruntime"), as_classifier(Bessel()))(torch.rand(4, *SHAPE))
+
     def test_a_library_that_is_missing_is_named_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def broken(name: str) -> Any:
             raise ImportError("no such thing here")
@@ -181,6 +189,15 @@ class TestAnOnnxFile:
         direct = Loaded(runtime, as_classifier(load_model(file, shape=SHAPE)))
         exported = Loaded(runtime, as_classifier(SUITE.network()))
         assert same_bits(direct(rows), exported(rows))
+
+    @pytest.mark.parametrize("name", ["onnxruntime", "openvino"])
+    def test_is_certified_as_its_export(self, file: Path, name: str) -> None:
+        x, engine = torch.from_numpy(load_digits().inputs(range(3))), sc.Engine(block=BLOCK, runtime=name)
+        direct, exported = (
+            sc.Smoother(model, NOISE, estimate=100, select=20, engine=engine).certify(x)
+            for model in (load_model(file, shape=SHAPE), SUITE.network())
+        )
+        assert [(c.label, c.bound, c.radius) for c in direct] == [(c.label, c.bound, c.radius) for c in exported]
 
     def test_is_computed_by_openvino_behind_a_normalisation(self, file: Path) -> None:
         model = load_model(file, shape=SHAPE, mean=[0.5], std=[0.25])

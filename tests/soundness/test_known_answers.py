@@ -20,11 +20,10 @@ from smoothcert.testing.problems import HalfSpace
 INPUTS, VOTES, ALLOWED, DIM = 200, 20_000, 2, 12
 
 
-def ratios(classifier: HalfSpace, noise: Noise, x: torch.Tensor, norm: float) -> torch.Tensor:
+def ratios(classifier: HalfSpace, noise: Noise, x: torch.Tensor, norm: float, runtime: str = "torch") -> torch.Tensor:
     """Certified over true radius, in units of scale; an abstention counts as zero."""
-    smoother = Smoother(
-        classifier, noise, norm=norm, estimator="fixed", estimate=VOTES, engine=Engine(block=2_000), seed=3
-    )
+    engine = Engine(block=2_000, runtime=runtime)
+    smoother = Smoother(classifier, noise, norm=norm, estimator="fixed", estimate=VOTES, engine=engine, seed=3)
     regions = [certificate.region for certificate in smoother.certify(x)]
     certified = torch.tensor([0.0 if region is None else region.radius for region in regions], dtype=torch.float64)
     return certified / classifier.true_radius(x, noise, norm)
@@ -50,13 +49,18 @@ def at_distance(noise: Noise, classifier: HalfSpace, norm: float, distances: tor
     return (x + ((wanted - margin) / (weight @ weight))[:, None] * weight).float()
 
 
-def test_gaussian_ellipsoids_on_a_linear_classifier() -> None:
+@pytest.mark.parametrize(
+    "runtime", ["torch", *(pytest.param(name, marks=pytest.mark.slow) for name in ("onnxruntime", "openvino"))]
+)
+def test_gaussian_ellipsoids_on_a_linear_classifier(runtime: str) -> None:
+    if runtime != "torch":
+        pytest.importorskip(runtime)
     generator = torch.Generator().manual_seed(1)
     scale = torch.rand(INPUTS, DIM, generator=generator, dtype=torch.float64) * 1.9 + 0.1
     noise = Noise("gaussian", scale, loc=torch.randn(DIM, generator=generator, dtype=torch.float64))
     classifier = HalfSpace(torch.randn(DIM, generator=generator), offset=0.3)
     x = at_distance(noise, classifier, 2, torch.linspace(0.6, 2.6, INPUTS, dtype=torch.float64), seed=2)
-    assert_sound_and_tight(ratios(classifier, noise, x, norm=2))
+    assert_sound_and_tight(ratios(classifier, noise, x, 2, runtime))
 
 
 @pytest.mark.parametrize(("law", "nearest", "farthest"), [("laplace", 0.4, 3.0), ("uniform", 0.3, 0.95)])

@@ -68,16 +68,17 @@ def test_generators_are_keyed() -> None:
     assert len(set(draws)) == 4
 
 
-def test_crops_come_from_the_padded_image() -> None:
-    x = torch.rand(50, 2, 9, 7)
-    padded = nn.functional.pad(x, (4, 4, 4, 4))
+@pytest.mark.parametrize(("height", "width", "padding", "least"), [(33, 28, 4, 25), (16, 17, 2, 20), (9, 7, 1, 8)])
+def test_crops_come_from_the_padded_image(height: int, width: int, padding: int, least: int) -> None:
+    x = torch.rand(50, 2, height, width)
+    padded = nn.functional.pad(x, (padding,) * 4)
     crops = augmented(x, generator_of(0, 0, "noise", CPU), flip=False)
-    places = set()
+    shifts, places = range(2 * padding + 1), set()
     for image, crop in zip(padded, crops, strict=True):
-        found = [(r, c) for r in range(9) for c in range(9) if torch.equal(image[:, r : r + 9, c : c + 7], crop)]
+        found = [(r, c) for r in shifts for c in shifts if torch.equal(image[:, r : r + height, c : c + width], crop)]
         assert found
         places.add(found[0])
-    assert len(places) > 25
+    assert len(places) > least
 
 
 def test_flip_mirrors_about_half() -> None:

@@ -203,7 +203,7 @@ class TestFiles:
         assert np.array_equal(found.factors, expected.factors[0])
         assert np.array_equal(found.shifts, np.asarray(expected.shifts)[0])
         assert np.any(found.shifts)
-        assert set(read_state(tmp_path / "g.safetensors")) == {"factors", "shifts"}  # evaluated once and stored
+        assert set(read_state(tmp_path / "g.safetensors")) == {"factors", "shifts", "fitted"}  # evaluated once
         assert read_metadata(tmp_path / "g.safetensors")["note"] == "made here"
 
     @pytest.mark.parametrize("shift", [False, True])

@@ -165,7 +165,7 @@ def test_train_with_a_pattern_a_generator_and_its_file(
         command(monkeypatch, capfd, *train, *options, "--out", options[0].strip("-"))
     command(monkeypatch, capfd, *train, "--generator", "per_input/generator.safetensors", "--out", "again")
     refused = command(monkeypatch, capfd, *train, "--generator", "dataste", "--out", "x", status=2)
-    assert "neither dataset nor per_input, nor the file" in refused
+    assert "neither dataset, per_input nor ancer, nor the file" in refused
     refused = command(monkeypatch, capfd, *train, *joint, "--pattern", "l2", "--out", "x", status=2)
     assert "give one of them" in refused
     command(monkeypatch, capfd, *train, "--out", "mlp")
@@ -174,3 +174,39 @@ def test_train_with_a_pattern_a_generator_and_its_file(
         refused = command(monkeypatch, capfd, *train, "--model", file, "--out", "x", status=2)
         assert "train builds the network itself" in refused
     assert not Path("x").exists()
+
+
+def test_a_map_fitted_by_ancer(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Fitted to a trained network, trained under, certified: global on test inputs, frozen on those that it was fitted with."""
+    train = (
+        "train",
+        "--model",
+        "mlp",
+        "--data",
+        "digits",
+        "--sigma",
+        "0.25",
+        "--recipe",
+        "gaussian",
+        "--limit",
+        "320",
+        "--batch",
+        "16",
+    )
+    command(monkeypatch, capfd, *train, "--epochs", "4", "--out", "plain")
+    ancer = (*train, "--epochs", "1", "--generator", "ancer:steps=10,batch=32,draws=4")
+    refused = command(monkeypatch, capfd, *ancer, "--out", "map", status=2)
+    assert "fitted to a classifier that was trained under the noise: give its weights (--weights FILE)" in refused
+    ancer = (*ancer, "--weights", "plain/model.safetensors")
+    command(monkeypatch, capfd, *ancer, "--out", "map")
+    refused = command(monkeypatch, capfd, *(ancer[:-2]), "--out", "map", status=2)
+    assert "asked for is ancer" in refused
+    certify = ("certify", "--model", "map/model.safetensors", *QUICK, "--sigma", "0.25", "--method", "dataset")
+    command(monkeypatch, capfd, *certify, "--out", "unseen")
+    command(monkeypatch, capfd, *certify, "--data", "digits:split=train", "--out", "seen")
+    for name, label in (("unseen", "global"), ("seen", "frozen")):
+        with open_run(name) as run:
+            assert [record.soundness.value for record in run.records()] == [label] * 3
+            assert all(record.proxy_radius > record.radius for record in run.records() if record.radius)

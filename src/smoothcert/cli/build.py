@@ -137,9 +137,17 @@ def _views(settings: NoiseSettings, model: str | None) -> View:
 
 
 def smoother_of(
-    settings: Settings, dataset: Dataset, memory: Memory | None = None, *, passes: bool = False
+    settings: Settings,
+    dataset: Dataset,
+    memory: Memory | None = None,
+    *,
+    front: Front | None = None,
+    passes: bool = False,
 ) -> Smoother:
-    """The smoothed classifier, all settings checked before anything is computed or written; passes: it may have a class more."""
+    """The smoothed classifier, all settings checked before anything is computed or written.
+
+    front: the one that the settings name, where it was made already; passes: it may have a class more.
+    """
     from smoothcert.engine import device_named
     from smoothcert.models import load_model
     from smoothcert.smoother import Smoother
@@ -150,7 +158,7 @@ def smoother_of(
         if settings.noise.front is not None:
             raise SettingError("a cascade asks networks of inputs; leave --front out, or --cascade")
         return cascade_of(settings, dataset)
-    front = front_of(settings.noise, settings.data, dataset, settings.model.source)
+    front = front or front_of(settings.noise, settings.data, dataset, settings.model.source)
     noise, votes = noise_of(settings.noise, dataset, settings.model.source, front), settings.votes
     tuner = tuner_named(method_of(votes.method, settings.model.source))
     device_named(settings.engine.device)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from smoothcert.cli.advice import advise
-from smoothcert.cli.build import check_told, dataset_of, indices_of, smoother_of
+from smoothcert.cli.build import check_told, dataset_of, front_of, indices_of, smoother_of
 from smoothcert.cli.console import errors, print_json, progress_bar
 from smoothcert.cli.flags import Given, takes
 from smoothcert.cli.of_run import where_it_began
@@ -107,8 +107,9 @@ def certify_run(settings: Settings, out: Path | str, *, note: str, title: str = 
     check_told(settings)
     dataset = dataset_of(settings.data)
     indices = indices_of(settings.data, dataset)
-    settings, calibration = with_runtime(settings, dataset, indices, out)
-    smoother = smoother_of(settings, dataset)
+    front = front_of(settings.noise, settings.data, dataset, settings.model.source)  # once: to fit it takes a while
+    settings, calibration = with_runtime(settings, dataset, indices, out, front)
+    smoother = smoother_of(settings, dataset, front=front)
     from smoothcert.run import Progress, certify_all
 
     advise(settings, smoother, dataset, indices)
@@ -151,8 +152,9 @@ def foretold(settings: Settings, out: Path | str) -> Forecast | None:
     check_told(settings)
     dataset = dataset_of(settings.data)
     indices = indices_of(settings.data, dataset)
-    settings, _ = with_runtime(settings, dataset, indices, out)
-    return _forecast(smoother_of(settings, dataset), dataset, indices, out)
+    front = front_of(settings.noise, settings.data, dataset, settings.model.source)
+    settings, _ = with_runtime(settings, dataset, indices, out, front)
+    return _forecast(smoother_of(settings, dataset, front=front), dataset, indices, out)
 
 
 def _forecast(smoother: Smoother, dataset: Dataset, indices: list[int], out: Path | str) -> Forecast | None:

@@ -13,13 +13,17 @@ from smoothcert.errors import RunError, SmoothcertError
 
 if TYPE_CHECKING:
     from smoothcert.data.base import Dataset
+    from smoothcert.fronts import Front
     from smoothcert.store import Place
 
 
 def with_runtime(
-    settings: Settings, dataset: Dataset, indices: list[int], out: Place
+    settings: Settings, dataset: Dataset, indices: list[int], out: Place, front: Front | None = None
 ) -> tuple[Settings, dict[str, Any]]:
-    """The settings with a runtime that is named, and what a calibration found, for the run's notes."""
+    """The settings with a runtime that is named, and what a calibration found, for the run's notes.
+
+    front: as in ``smoother_of``.
+    """
     if settings.engine.runtime != AUTO:
         return settings, {}
     found = _begun(out)
@@ -33,7 +37,7 @@ def with_runtime(
     from smoothcert.calibration import calibrate
 
     plain = replace(settings, engine=replace(settings.engine, runtime="torch"))
-    smoother = smoother_of(plain, dataset)
+    smoother = smoother_of(plain, dataset, front=front)
     x = torch.from_numpy(smoother.behind(dataset).inputs(indices[:1]))[0]
     calibration = calibrate(smoother.model, smoother.noise, x, plain.engine, settings.votes.trials * len(indices))
     errors.print(calibration.words)

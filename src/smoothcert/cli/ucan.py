@@ -23,8 +23,9 @@ LEARNING = ("dataset", "per_input")  # the kinds of generators that may learn
 def shaped_training(
     settings: ShapeSettings, plan: TrainSettings, noise: Noise | View | None, shape: Sequence[int]
 ) -> tuple[Callable[..., Path], TrainSettings, Noise | View | None]:
-    """Plain training if no shape was asked for; else under a pattern or a learned generator, or with one to be learned."""
-    from smoothcert.training import Learned, UcanSettings, train, train_jointly
+    """Plain training if no shape was asked for; else under a pattern or a learned generator, with one to be learned, or a map to be fitted."""
+    from smoothcert.training import Learned, UcanSettings, train, train_jointly, train_on_map
+    from smoothcert.training.ancer import MAPS
     from smoothcert.tuners import Pattern, tuner_named
     from smoothcert.tuners.generators import DATASET
     from smoothcert.tuners.ucan import kind_of, load_generator, load_maps
@@ -55,9 +56,11 @@ def shaped_training(
         own = {field.name: getattr(settings, field.name) for field in fields(GeneratorSettings)}
         return train_jointly, UcanSettings(**asdict(plan) | own, generator=source), noise
     if not Path(source).is_file():
-        raise SettingError(
-            f"--generator {source!r} is neither dataset nor per_input, nor the file of a learned generator"
-        )
+        if not MAPS.knows(source):
+            raise SettingError(
+                f"--generator {source!r} is neither dataset, per_input nor ancer, nor the file of a learned generator"
+            )
+        return partial(train_on_map, fitting=MAPS.make(source)), plan, noise
     if kind_of(source) == DATASET:
         return train, plan, load_maps(source).on(noise)
     frozen = Learned(load_generator(source).requires_grad_(False), noise)

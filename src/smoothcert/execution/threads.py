@@ -13,6 +13,10 @@ import torch
 from smoothcert.asks import Ask, Task
 from smoothcert.execution.base import Caster, Executor
 from smoothcert.execution.desk import Desk
+from smoothcert.polling import TOGETHER, on_one_core
+
+TASK = 0.005  # seconds: a block of a small network takes less, and what is done once per task then counts
+MOST_SHARED = 4  # blocks of a task whose draws others are to share: so many are kept for each worker
 
 
 @dataclass(frozen=True)
@@ -41,15 +45,25 @@ class Threads(Executor):
 
 def _work(desk: Desk, caster: Caster) -> None:
     if caster.pollster.device.type == "cpu":
-        torch.set_num_threads(1)
-    while (task := desk.take()) is not None:
+        on_one_core()
+    most = 1
+    while (task := desk.take(most)) is not None:
         try:
-            _do(task, desk, caster)
+            seconds = _do(task, desk, caster)
+            most = _blocks(task, seconds, MOST_SHARED if desk.shared else TOGETHER)
         except BaseException as problem:  # handed to the caller's thread
             desk.failed(problem)
 
 
-def _do(task: Task, desk: Desk, caster: Caster) -> None:
+def _do(task: Task, desk: Desk, caster: Caster) -> float:
+    """The seconds that it took."""
     began = time.perf_counter()
     found = caster.cast(task) if isinstance(task, Ask) else caster.tune(task)
-    desk.done(task, found, time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    desk.done(task, found, seconds)
+    return seconds
+
+
+def _blocks(task: Task, seconds: float, most: int) -> int:
+    """How many blocks make a task of about TASK seconds, by how long this one took."""
+    return max(1, min(most, int(TASK * task.number / seconds))) if isinstance(task, Ask) else 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ from smoothcert.errors import InputError
 from smoothcert.estimators import estimator_named
 from smoothcert.explore.slices import VOTES, ZOOMS
 from smoothcert.explore.specimen import Answer, Specimen
+from smoothcert.linear import LinearRegion
 from smoothcert.maths import FloatArray
 from smoothcert.maths.geometry import p_norm, round_down
 from smoothcert.recertify import judge_again
@@ -77,7 +79,9 @@ def input_view(specimen: Specimen) -> dict[str, Any]:
     record, region = specimen.record, specimen.region
     digits = digits_of(record.extent)
     copies, answers = specimen.copies(COPIES)
-    shown = [_picture(_clipped(copy, specimen.center)) for copy in copies.numpy()]
+    front = specimen.smoother.front
+    given = copies.numpy() if front is None else front.decoded(copies.numpy())
+    shown = [_picture(_clipped(copy, specimen.center)) for copy in given]
     return {
         "index": record.index,
         "truth": record.truth,
@@ -107,7 +111,8 @@ def input_view(specimen: Specimen) -> dict[str, Any]:
         "picture": _picture(specimen.center),
         "copies": [{"picture": picture, "answer": answer} for picture, answer in zip(shown, answers, strict=True)],
         "maps": _maps(specimen.scale),
-        "scale": [float(value) for value in np.quantile(specimen.scale, [0, 0.5, 1])],
+        "scale": _quantiles(specimen.scale),
+        "front": _front(specimen),
         "drawable": len(specimen.shape) in (2, 3),
         "reach": None if region is None else region.inner_radius,
         "looks": looks_of(specimen, digits),
@@ -181,6 +186,27 @@ def _threat(specimen: Specimen) -> dict[str, Any] | None:
         "most": threat.most(specimen.shape),
         "room": list(layout(specimen.shape)),
     }
+
+
+def _front(specimen: Specimen) -> dict[str, Any] | None:
+    """Which numbers of the input the noise is laid on, its scale there, and the plain balls of every norm in the region."""
+    front, region = specimen.smoother.front, specimen.region
+    if front is None:
+        return None
+    norms = {"l1": 1.0, "l2": 2.0, "l∞": math.inf}
+    balls = {name: region.inner_radius_in(p) for name, p in norms.items()} if isinstance(region, LinearRegion) else {}
+    return {
+        "name": front.name,
+        "numbers": len(front.matrix),
+        "scale": _quantiles(specimen.noise.scale.cpu().numpy()),
+        "boxed": front.box is not None,
+        "balls": [f"{round_down(radius, 4)} ({name})" for name, radius in balls.items()],
+    }
+
+
+def _quantiles(scale: FloatArray) -> list[float]:
+    """The least, the median and the largest."""
+    return [float(value) for value in np.quantile(scale, [0, 0.5, 1])]
 
 
 def _replaced(specimen: Specimen, place: FloatArray) -> dict[str, Any] | None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 
 from smoothcert.data.base import Dataset
 from smoothcert.errors import SettingError
-from smoothcert.fronts.front import FILE, Front, fingerprint_of
+from smoothcert.fronts.front import FILE, Front, fingerprint_of, real_numbers
+from smoothcert.linear import LinearMap
+from smoothcert.maths import FloatArray
 from smoothcert.maths.boxed import Box
 from smoothcert.registry import Plugin, Registry, setting
 
@@ -108,15 +112,44 @@ class Stored(FrontRecipe):
     def make(self, ground: Ground) -> Front:
         if Path(self.path).suffix == ".npz":
             return Front.load(self.path)
-        try:
-            matrix = np.asarray(np.load(self.path, allow_pickle=False), dtype=float)
-        except (ValueError, OSError) as problem:
-            raise SettingError(f"{self.path} is no readable .npy file of numbers ({problem})") from problem
+        (matrix,) = _arrays(self.path)
         name = f"matrix:path={self.path}"
         return Front(matrix, 0.0, ground.data.shape, box=ground.box, decodes=self.decode, name=name)
 
 
-FRONTS: dict[str, type[FrontRecipe]] = {"pca": PrincipalComponents, "blocks": BlockSums, "matrix": Stored}
+@dataclass(frozen=True)
+class Covariance(FrontRecipe):
+    """Noise of any covariance Σ on the input, under noise of scale 1: the numbers are Σ^(−½)x, and the network gets inputs again."""
+
+    name = "covariance"
+
+    path: str = setting(
+        help="a .npy file with Σ, (dim, dim), or with dim standard deviations; or a .npz with deviations and factors W, Σ = diag(deviations²) + WWᵀ"
+    )
+
+    def make(self, ground: Ground) -> Front:
+        matrix = LinearMap.of_covariance(*_arrays(self.path, "deviations", "factors")).matrix
+        name = f"covariance:path={self.path}"
+        return Front(matrix, 0.0, ground.data.shape, box=ground.box, decodes=True, name=name)
+
+
+def _arrays(path: str, *names: str) -> list[FloatArray]:
+    """The array of a .npy file, or those of these names in a .npz."""
+    try:
+        found = np.load(io.BytesIO(Path(path).read_bytes()), allow_pickle=False)
+        read = [found] if isinstance(found, np.ndarray) else [found[name] for name in names]
+        return [real_numbers(each) for each in read]
+    except (ValueError, OSError, EOFError, BadZipFile, KeyError) as problem:
+        also = f", nor a .npz with {' and '.join(names)}" if names else ""
+        raise SettingError(f"{path} is no readable .npy file of numbers{also} ({problem})") from problem
+
+
+FRONTS: dict[str, type[FrontRecipe]] = {
+    "pca": PrincipalComponents,
+    "blocks": BlockSums,
+    "matrix": Stored,
+    "covariance": Covariance,
+}
 REGISTRY: Registry[FrontRecipe] = Registry("front", "smoothcert.fronts", FRONTS, FrontRecipe)  # type: ignore[type-abstract]
 
 

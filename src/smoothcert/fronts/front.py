@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -56,11 +57,10 @@ class Front:
     fitted: frozenset[int] = field(default=frozenset(), repr=False)
 
     def __post_init__(self) -> None:
-        matrix = np.asarray(self.matrix, dtype=float)
+        matrix = real_numbers(self.matrix)
         if matrix.ndim != 2 or not matrix.size or not np.all(np.isfinite(matrix)):
-            raise SettingError(
-                f"the matrix of a front has shape {matrix.shape}, or holds NaN or infinity; give finite numbers (k, dim)"
-            )
+            wrong = "" if np.all(np.isfinite(matrix)) else " and holds NaN or infinity"
+            raise SettingError(f"the matrix of a front has shape {matrix.shape}{wrong}; give finite numbers (k, dim)")
         shape = tuple(self.shape) or matrix.shape[1:]
         seen = tuple(self.seen) or matrix.shape[:1]
         if math.prod(shape) != matrix.shape[1] or math.prod(seen) != matrix.shape[0]:
@@ -100,10 +100,10 @@ class Front:
                 "a front must know what its inputs lie in, since rounding depends on it; give a box, such as box=Box(0, 1) (on the "
                 "command line --set noise.box=LOW..HIGH)"
             )
-        if self._reach * self.levels > LARGEST_STEP:
+        if not 1 <= self._reach * self.levels <= LARGEST_STEP:
             raise SettingError(
-                f"the numbers of this front reach {self._reach:.3g}, and on a grid of 1/{self.levels} sums with noise are exact up to "
-                f"{LARGEST_STEP / self.levels:g}; divide the matrix, or give fewer levels"
+                f"the numbers of this front reach {self._reach:.3g}, and they are rounded to 1/{self.levels}, and sums with noise are "
+                f"exact up to {LARGEST_STEP / self.levels:g}; multiply or divide the matrix (and the noise with it)"
             )
 
     @property
@@ -180,6 +180,11 @@ class Front:
         """U⁺, (dim, k): from z to the nearest input that has these numbers, less μ."""
         return np.asarray(np.linalg.pinv(self.matrix))
 
+    def decoded(self, z: npt.ArrayLike) -> FloatArray:
+        """μ + U⁺z of each row, (rows, *shape): the input nearest to μ that has these numbers."""
+        rows = np.asarray(z, dtype=float)
+        return np.asarray(self.offset + rows.reshape(len(rows), -1) @ self.decoder.T).reshape(-1, *self.shape)
+
     def pulled_back(self, seen: Region, x: npt.ArrayLike) -> LinearRegion:
         """What a region around z(x) says of inputs around x."""
         return LinearRegion.behind(self.center_of(x), self.matrix, seen.full_scale, seen.radius, seen.norm, self.slack)
@@ -212,13 +217,13 @@ class Front:
     def load(cls, path: str | Path) -> Front:
         """The front of a file that ``save`` wrote."""
         try:
-            with np.load(path, allow_pickle=False) as found:
+            with np.load(io.BytesIO(Path(path).read_bytes()), allow_pickle=False) as found:
                 plain = json.loads(str(found["plain"]))
                 plain |= {"box": None if plain["box"] is None else Box.read(plain["box"])}
                 plain |= {name: tuple(plain[name]) for name in ("shape", "seen")}
                 fitted = frozenset(found["fitted"].tolist())
                 return cls(matrix=found["matrix"], offset=found["offset"], fitted=fitted, **plain)
-        except (OSError, KeyError, ValueError, TypeError) as problem:
+        except (OSError, EOFError, BadZipFile, KeyError, ValueError, TypeError) as problem:
             raise SettingError(
                 f"{path} holds no front ({problem}); give a {FILE} that smoothcert train --front wrote, or a .npy file with a matrix"
             ) from problem
@@ -228,9 +233,17 @@ class Front:
         return replace(self, name=name)
 
 
+def real_numbers(values: npt.ArrayLike) -> FloatArray:
+    """The array as float64; what is no real number is refused."""
+    found = np.asarray(values)
+    if found.dtype.kind not in "biuf":
+        raise SettingError(f"an array of {found.dtype} is none of real numbers; give floats")
+    return np.asarray(found, dtype=float)
+
+
 def fingerprint_of(x: npt.ArrayLike) -> int:
     """One input by its content, in 64 bits."""
-    content = np.ascontiguousarray(np.asarray(x, dtype="<f4"))
+    content = np.ascontiguousarray(np.asarray(x, dtype="<f4") + np.float32(0))  # −0 is 0
     return int.from_bytes(hashlib.sha256(content.tobytes()).digest()[:8], "little")
 
 

@@ -7,6 +7,9 @@ from numpy.typing import NDArray
 
 from smoothcert.maths import Array
 
+# Of the lattice of uniform numbers: 2^-53 in float64.
+STEPS = {kind: float(np.finfo(kind).epsneg) for kind in (np.float32, np.float64)}
+
 
 class NumpyDraws:
     """The Draws protocol over a numpy generator, in float64 or float32.
@@ -17,7 +20,7 @@ class NumpyDraws:
 
     def __init__(self, generator: np.random.Generator, kind: type[np.float32] | type[np.float64] = np.float64) -> None:
         self.generator, self.kind = generator, kind
-        self.step = float(np.finfo(kind).epsneg)  # of the lattice of uniform numbers: 2^-53 in float64
+        self.step = STEPS[kind]
 
     def normal(self, shape: tuple[int, ...]) -> Array:
         """Independent standard normal numbers, none of them 0."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from smoothcert.maths import FloatArray
+from smoothcert.maths import FloatArray, IntArray
 
 SIGN = 1 << 15  # of sixteen bits the first is the sign, the others are a cell of the tail
 MOST = 1 / 16  # of the cells may be undecided: beyond, to invert the law number by number takes longer than to draw it
@@ -49,12 +49,12 @@ class StepTable:
         return np.asarray(np.rint(scale * -np.asarray(quantile(tail / 2))))
 
     def fill(
-        self, bits: NDArray[np.uint16], out: NDArray[np.float32], uniform: Callable[[tuple[int, ...]], FloatArray]
+        self, bits: NDArray[np.uint16], out: NDArray[np.float32], uniform: Callable[[IntArray], FloatArray]
     ) -> None:
-        """Draws for these bits; uniform gives numbers inside (0, 1) for those that they do not decide."""
+        """Draws for these bits; uniform gives numbers inside (0, 1) for the places that they do not decide."""
         np.take(self.steps, bits, out=out, mode="clip")
         open_ = np.flatnonzero(np.isnan(out))
         cells = bits[open_]
-        inside = ((cells & (SIGN - 1)) + uniform((len(open_),))) / SIGN
+        inside = ((cells & (SIGN - 1)) + uniform(open_)) / SIGN
         sizes = self._of_tail(self.quantile, self.scale, inside)
         out[open_] = np.where(cells & SIGN, -sizes, sizes)

@@ -318,8 +318,12 @@ class Memory:
             raise InputError(f"the input has {point.size} coordinates, this memory's have {dim}; use another memory")
         if not np.all(np.isfinite(point)):
             raise InputError("the input holds NaN or infinite values; every coordinate must be a finite number")
-        owner = facts["owner"]
-        return certified_point(point, owner["domain"]) if isinstance(owner, dict) and "domain" in owner else point
+        owner = facts["owner"] if isinstance(facts["owner"], dict) else {}
+        if (
+            "domain" not in owner or "front" in owner
+        ):  # numbers behind a front are on the front's grid, not on that of inputs
+            return point
+        return certified_point(point, owner["domain"])
 
 
 def _keeper(place: Path | str | Keeper | None, create: bool) -> Keeper:

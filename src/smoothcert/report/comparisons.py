@@ -77,7 +77,8 @@ def best_of_all(lines: Sequence[Line]) -> Sheet | None:
         endless = any(record.proxy_radius is None for one in (line, *others) for record in one.records)
         shares.append(math.nan if endless else best_share(line.records, rivals, attrgetter("proxy_radius")))
         label = weakest([line.soundness, *(o.soundness for o in others)]).value
-        cells = map(percent_down, (*shares, _nothing([line, *others], common)))
+        cells = ["–" if math.isnan(share) else percent_down(share) for share in shares]
+        cells.append(percent_down(_nothing([line, *others], common)))
         rows.append((line.name, label, str(len(others)), str(len(common)), *cells))
     header = (
         "run",

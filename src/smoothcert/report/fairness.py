@@ -125,6 +125,7 @@ def _facts(line: Line) -> dict[str, str]:
     if "imported_from" in own:
         unsaid = [name for name, declared in FACTS.items() if declared.changes == "number" and name not in OPTIONAL]
         return dict.fromkeys(unsaid, UNSAID) | facts
+    facts.setdefault("precision", "float32")  # what runtimes that have no such setting compute in
     if not anytime(own.get("estimator", "sequential")):
         facts |= {"radii": UNUSED}
     return facts

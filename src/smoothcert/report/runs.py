@@ -42,7 +42,12 @@ class Line:
 
     @property
     def noise(self) -> str:
-        """The law and its parameter in words."""
+        """The law and its parameter in words, and the front that gives the numbers which it is laid on."""
+        front = self.facts.get("configuration", {}).get("front", "").partition(" sha256:")[0]
+        return f"{self._noise} on {front}" if front else self._noise
+
+    @property
+    def _noise(self) -> str:
         if len({(record.law, record.scale) for record in self.records}) > 1:
             return "per input"
         scale = self.records[0].scale

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from smoothcert.maths.geometry import exact_mean, percent_down, round_down
+from smoothcert.maths.geometry import exact_mean, percent_down, round_down, shrinkage
 from smoothcert.metrics import curves
 from smoothcert.metrics.bands import CONFIDENCE, binomial_band
 from smoothcert.metrics.distributions import by_class
@@ -69,6 +69,15 @@ def radii_in_norms(line: Line) -> dict[str, float]:
     return {norm: exact_mean(units) / largest for norm, largest in norms.items()}
 
 
+def plain_in(norm: str, line: Line) -> float | None:
+    """The same of a run without a front, to set beside it: plain balls hold plain balls of other norms."""
+    first, shape = line.records[0], line.facts.get("shape")
+    plain = all(record.front is None and isinstance(record.scale, float) for record in line.records)
+    if shape is None or not plain or first.threat is not None or first.stages:
+        return None
+    return curves.average_certified_radius(line.records) * shrinkage(first.norm, float(norm), math.prod(shape))
+
+
 def common_radii(lines: Sequence[Line]) -> list[float]:
     """Round radii for a table of all lines."""
     return curves.round_radii([record for line in lines for record in line.records])
@@ -96,9 +105,10 @@ def main_sheet(lines: Sequence[Line], radii: Sequence[float]) -> Sheet:
         add(f"at radius {radius:g}", shares, end=position == len(radii) - 1)
     add("average certified radius", [round_down(row["average_certified_radius"]) for row in rows])
     for norm in OTHER_NORMS:
-        means = [row["average_certified_radius_in"].get(norm) for row in rows]
-        if any(mean is not None for mean in means):
-            add(f"the same certificates in l{norm}", ["–" if mean is None else round_down(mean) for mean in means])
+        if any(row["average_certified_radius_in"] for row in rows):
+            own = [row["average_certified_radius_in"].get(norm) for row in rows]
+            there = [plain_in(norm, line) if mean is None else mean for mean, line in zip(own, lines, strict=True)]
+            add(f"the same certificates in l{norm}", ["–" if mean is None else round_down(mean, 4) for mean in there])
     proxies = [row["average_certified_proxy_radius"] for row in rows]
     # A region against a threat has a size and no volume, one behind a front no end.
     volumes = [row["norm"] != "0.0" and not math.isnan(p) for p, row in zip(proxies, rows, strict=True)]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 Compute = Callable[["Tensor"], "Tensor"]
+TALKATIVE = ("torch.onnx", "torch.fx.experimental.symbolic_shapes")
 
 
 class Runtime(Plugin, ABC):
@@ -58,13 +59,15 @@ def cpu_only(name: str, device: torch.device) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without what torch says of itself: deprecations inside torch, and libraries that it did not find."""
-    logger = logging.getLogger("torch.onnx")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
+    """Without what torch says of itself: deprecations inside torch, libraries that it did not find, code that it cannot trace."""
+    loggers = [logging.getLogger(name) for name in TALKATIVE]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logger.setLevel(before)
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)

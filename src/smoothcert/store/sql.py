@@ -116,12 +116,13 @@ class SqlStore(ResultStore):
     def keep_array(self, address: str, array: FloatArray) -> None:
         if self.begun and self._found("address", "arrays", "AND address = %s", address):
             return  # one scale or matrix of many records is packed and written once
-        self._keep("arrays", (address, json.dumps(array.shape), zlib.compress(array.tobytes(), 1)))
+        self._keep("arrays", (address, json.dumps(array.shape), _pressed(array)))
 
     def kept_array(self, address: str) -> FloatArray | None:
         for shape, data in self._found("shape, data", "arrays", "AND address = %s", address):
             with self._whole(f"the array {address[:12]}…"):
-                return np.asarray(_unpacked(data, "<f8", shape), dtype=float)
+                bytes_ = np.frombuffer(zlib.decompress(data), dtype="u1")
+                return bytes_.reshape(8, len(bytes_) // 8).T.copy().view("<f8").reshape(json.loads(shape))
         return None
 
     def keep(self, effort: str, finding: Finding) -> None:
@@ -150,6 +151,12 @@ def _drawn(index: int, picture: Picture) -> tuple[Any, ...]:
     """A picture as a row."""
     data = zlib.compress(picture.pixels.tobytes())
     return index, json.dumps(picture.pixels.shape), picture.low, picture.high, data
+
+
+def _pressed(array: FloatArray) -> bytes:
+    """All first bytes of its numbers, then all second ones, pressed: a tuned scale of 3 × 224 × 224 takes three quarters so."""
+    numbers = np.ascontiguousarray(array, dtype="<f8").reshape(-1, 1)
+    return zlib.compress(numbers.view("u1").T.tobytes(), 1)
 
 
 def _unpacked(data: bytes, kind: str, shape: str) -> Any:

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from smoothcert.training.ancer import AncerMap, train_on_map
     from smoothcert.training.base import Recipe
     from smoothcert.training.loop import new_model, train
     from smoothcert.training.noising import Batch, NoiseGenerator, Noising
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "RECIPES",
     "REGISTRY",
+    "AncerMap",
     "Batch",
     "BatchReport",
     "EpochReport",
@@ -34,9 +36,11 @@ __all__ = [
     "recipe_named",
     "train",
     "train_jointly",
+    "train_on_map",
 ]
 
 _HOMES = {
+    "ancer": ("AncerMap", "train_on_map"),
     "base": ("Recipe",),
     "loop": ("new_model", "train"),
     "noising": ("Batch", "NoiseGenerator", "Noising"),

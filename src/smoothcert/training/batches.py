@@ -14,8 +14,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from smoothcert.errors import DataError, SettingError
+from smoothcert.fronts.front import fingerprint_of
 
-PADDING = 4
+PADDING = 4  # of pictures of 28 pixels and more
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +81,12 @@ def examples(
     return Examples(inputs, labels.astype(np.int64))
 
 
+def fingerprints(inputs: NDArray[Any]) -> frozenset[int]:
+    """Each input by its content, as a batch holds it: what is chosen with them is frozen there."""
+    bytes_ = inputs.dtype == np.uint8
+    return frozenset(fingerprint_of(row / np.float32(255) if bytes_ else row) for row in inputs)
+
+
 def generator_of(seed: int, epoch: int, purpose: str, device: torch.device) -> torch.Generator:
     """A generator keyed by (seed, epoch, purpose), so an epoch draws the same after a resume."""
     return torch.Generator(device).manual_seed(key_of(seed, epoch, purpose))
@@ -122,18 +129,19 @@ def batches_of(order: Tensor, size: int) -> list[Tensor]:
 
 
 def augmented(x: Tensor, generator: torch.Generator, flip: bool) -> Tensor:
-    """Images cropped at random from themselves padded by 4 zeros, and half of them mirrored if ``flip``."""
+    """Images cropped at random from themselves padded by 4 zeros, small ones by an eighth, and half of them mirrored if ``flip``."""
     if x.dim() != 4:
         raise SettingError(
             f"augment needs images (count, channels, height, width); got {tuple(x.shape)}; set augment to False"
         )
     count, channels, height, width = x.shape
-    top, left = torch.randint(0, 2 * PADDING + 1, (2, count, 1), generator=generator, device=x.device)
+    padding = min(PADDING, round(min(height, width) / 8))
+    top, left = torch.randint(0, 2 * padding + 1, (2, count, 1), generator=generator, device=x.device)
     rows = (top + torch.arange(height, device=x.device))[:, None, :, None]
     columns = (left + torch.arange(width, device=x.device))[:, None, None, :]
     image = torch.arange(count, device=x.device)[:, None, None, None]
     channel = torch.arange(channels, device=x.device)[None, :, None, None]
-    cropped = functional.pad(x, (PADDING,) * 4)[image, channel, rows, columns]
+    cropped = functional.pad(x, (padding,) * 4)[image, channel, rows, columns]
     if not flip:
         return cropped
     mirror = torch.rand(count, 1, 1, 1, generator=generator, device=x.device) < 0.5

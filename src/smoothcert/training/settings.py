@@ -44,7 +44,7 @@ class TrainSettings(Checked):
     learning_rate: float = setting(3e-3, "Largest step size.", above=0)
     weight_decay: float = setting(0.0, "Pull of the weights to zero.", least=0)
     schedule: str = setting("cosine", "How the step size falls.", choices=("cosine", "constant"))
-    augment: bool = setting(False, "Random crops of images that are padded by 4.")
+    augment: bool = setting(False, "Random crops of images that are padded by 4 pixels, small ones by an eighth.")
     flip: bool = setting(False, "Mirror half of the images (not for digits); needs augment.")
     precision: str = setting(
         "float32", "The numbers to compute in; bfloat16 is mixed precision (autocast).", choices=("float32", "bfloat16")

@@ -19,7 +19,7 @@ from smoothcert.models.architecture import Architecture
 from smoothcert.models.weights import read_metadata
 from smoothcert.noise import Noise
 from smoothcert.registry import setting
-from smoothcert.training.batches import examples, key_of
+from smoothcert.training.batches import examples, fingerprints, key_of
 from smoothcert.training.loop import BEST, train
 from smoothcert.training.noising import NoiseGenerator
 from smoothcert.training.settings import BatchReport, EpochReport, GeneratorSettings, TrainSettings
@@ -101,17 +101,19 @@ def train_jointly(
 
     Everything else is as in ``train``. Factors that collapse to their lower bound stop it with an error.
     """
-    shape = Architecture.of(architecture)
-    watched = examples(inputs[:WATCHED], labels[:WATCHED], shape.classes)
+    watched = examples(inputs[:WATCHED], labels[:WATCHED], Architecture.of(architecture).classes)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key_of(settings.seed, 0, "generator"))
-        generator = Generator(settings.design(shape.shape))
+        # Not the shape that the network is built for: one that decodes the numbers of a front gets others.
+        generator = Generator(settings.design(inputs.shape[1:]))
     learned = Learned(generator, noise, settings.objective, settings.weight)
+    read = [inputs, *([] if validation is None else validation[:1])] if settings.generator == DATASET else []
+    fitted = frozenset().union(*map(fingerprints, read))
 
     def watching(report: EpochReport) -> None:
         best = out / BEST
         if best.exists() and read_metadata(best)["smoothcert.epoch"] == str(report.epoch):
-            save_generator(generator_beside(best), copy.deepcopy(generator).cpu(), noise, read_metadata(best))
+            save_generator(generator_beside(best), copy.deepcopy(generator).cpu(), noise, read_metadata(best), fitted)
         if progress is not None:
             progress(report)
         check_floor(
@@ -136,7 +138,7 @@ def train_jointly(
     reason = flat(factors, settings.most)
     if reason:
         warnings.warn(reason, stacklevel=2)
-    save_generator(generator_beside(path), generator.cpu(), noise, read_metadata(path))
+    save_generator(generator_beside(path), generator.cpu(), noise, read_metadata(path), fitted)
     return path
 
 

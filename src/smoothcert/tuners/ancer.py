@@ -119,9 +119,7 @@ class Ancer(Tuner):
 
 
 def margin_gap(subject: Subject, logits: Tensor, label: int) -> Tensor:
-    """The law's radius at Φ(mean/deviation) of the label's margin: what votes would give if margins were Gaussian."""
-    margin = (logits[:, label] - rivals_of(logits, label).logsumexp(dim=1)).double()
+    """The radius at unit scale that the label's margins promise, and no more than the certifying votes could prove."""
     plan = subject.smoother.plan
-    most = float(lower_bound(plan.trials, plan.trials, plan.alpha))
-    p = torch.special.ndtr(margin.mean() / margin.std().clamp(min=1e-12)).clamp(0.51, most)
-    return subject.gap(p, 1.0 - p)
+    margins = logits[:, label] - rivals_of(logits, label).logsumexp(dim=1)
+    return subject.gap.of_margins(margins, float(lower_bound(plan.trials, plan.trials, plan.alpha)))

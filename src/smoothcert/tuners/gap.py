@@ -44,6 +44,15 @@ class Gap:
         """The radius at unit scale, with a gradient."""
         return self.factor * _Radius.apply(lower, upper, self.rule, self.dim)  # type: ignore[no-any-return, no-untyped-call]
 
+    def of_margins(self, margins: Tensor, most: float) -> Tensor:
+        """The radius at Φ(mean/deviation) of margins over their first axis, at most that at probability ``most``.
+
+        It is what votes would give if margins were Gaussian; votes that agree would leave no gradient, margins do.
+        """
+        margins = margins.double()
+        p = torch.special.ndtr(margins.mean(0) / margins.std(0).clamp(min=1e-12)).clamp(0.51, most)
+        return self(p, 1.0 - p)
+
 
 class _Radius(torch.autograd.Function):
     """A rule's radius forward, its slope backward."""

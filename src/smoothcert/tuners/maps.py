@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -15,11 +15,13 @@ class Maps:
     """Factors on the scale of each coordinate, above 0, and shifts in units of that scale; (*event), or a row per input.
 
     If noise of scale s certifies {δ : ‖δ/s‖ <= r}, noise of scale factor·s and any loc certifies
-    {δ : ‖δ/(factor·s)‖ <= r}, for any law, norm and radius rule.
+    {δ : ‖δ/(factor·s)‖ <= r}, for any law, norm and radius rule. ``fitted`` names the inputs that the map was chosen by:
+    certificates of these are frozen.
     """
 
     factors: FloatArray
     shifts: FloatArray | float = 0.0
+    fitted: frozenset[int] = field(default=frozenset(), repr=False)
 
     def on(self, noise: Noise) -> Noise:
         """The noise, stretched and shifted.

@@ -88,11 +88,8 @@ class Subject:
         size = rows_per_call(len(drawn), self.smoother.plan.block)
         turns = torch.arange(len(drawn), device=self.x.device)
         logits = in_blocks(classify, zip(drawn.split(size), torch.split(turns, size), strict=True))
-        if scale.requires_grad and torch.is_grad_enabled() and not logits.requires_grad:
-            raise ModelError(
-                "the network's answers have no gradient with respect to its input, and tuning needs one; "
-                "use --method hill_climb or data_dependent, which need votes only, or a differentiable network"
-            )
+        if scale.requires_grad and torch.is_grad_enabled():
+            check_differentiable(logits)
         return logits
 
     @torch.no_grad()
@@ -106,6 +103,15 @@ class Subject:
         plan = self.smoother.plan
         lower = float(lower_bound(round(chance * plan.trials), plan.trials, plan.alpha))
         return self.gap.factor * float(self.gap.rule.radius(lower, 1.0 - lower, self.gap.dim)) if lower > 0.5 else 0.0
+
+
+def check_differentiable(logits: Tensor) -> None:
+    """Refuse answers that lead to no gradient of the noise."""
+    if not logits.requires_grad:
+        raise ModelError(
+            "the network's answers have no gradient with respect to its input, and tuning needs one; "
+            "use --method hill_climb or data_dependent, which need votes only, or a differentiable network"
+        )
 
 
 def rivals_of(logits: Tensor, label: int) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.errors import InputError, SettingError, WeightsError
+from smoothcert.fronts.front import fingerprint_of
 from smoothcert.models.weights import load_weights, read_metadata, read_state, save_weights
 from smoothcert.noise import Noise
 from smoothcert.registry import setting
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from smoothcert.smoother import Smoother
 
 GENERATOR = "generator.safetensors"
-KEY = "smoothcert.generator"
+KEY, HASH = "smoothcert.generator", "smoothcert.map_hash"
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +49,9 @@ class DatasetWise(Tuner):
 
     def content(self) -> object:
         return self.learned
+
+    def chosen_by(self, noise: Noise, x: Tensor) -> bool:
+        return bool(self.learned.fitted) and fingerprint_of(noise.center_of(x)) in self.learned.fitted
 
     def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
         _check_shape(self.learned.factors.shape, x)
@@ -97,15 +102,27 @@ def maps_of(generator: Generator, x: Tensor, start: Noise) -> Maps:
     return Maps(factors, shifts)
 
 
-def save_generator(path: str | Path, generator: Generator, noise: Noise, facts: Mapping[str, str]) -> None:
+def save_generator(
+    path: str | Path, generator: Generator, noise: Noise, facts: Mapping[str, str], fitted: frozenset[int] = frozenset()
+) -> None:
     """Write the generator with its design: its weights if it reads the input, else its map, evaluated once."""
-    content: nn.Module = generator
-    if generator.design.kind == DATASET:
-        maps = maps_of(generator.eval(), torch.zeros(1, *generator.design.shape), noise)
-        content = nn.Module()
-        for name, values in (("factors", maps.factors), ("shifts", np.asarray(maps.shifts))):
-            content.register_buffer(name, torch.from_numpy(values[0].copy()))
-    save_weights(path, content, {KEY: generator.design.to_json(), **facts})
+    if generator.design.kind == PER_INPUT:
+        save_weights(path, generator, {KEY: generator.design.to_json(), **facts})
+        return
+    rows = maps_of(generator.eval(), torch.zeros(1, *generator.design.shape), noise)
+    maps = Maps(rows.factors[0], np.asarray(rows.shifts)[0], fitted)
+    save_maps(path, maps, generator.design, facts)
+
+
+def save_maps(path: str | Path, maps: Maps, design: Design, facts: Mapping[str, str]) -> None:
+    """Write the map of a whole data set, with the inputs that it was fitted with and a hash of both."""
+    content = nn.Module()
+    fitted = np.array(sorted(maps.fitted), dtype=np.uint64).view(np.int64)
+    shifts = np.broadcast_to(np.asarray(maps.shifts, dtype=float), design.shape)
+    for name, values in (("factors", maps.factors), ("shifts", shifts), ("fitted", fitted)):
+        content.register_buffer(name, torch.from_numpy(values.copy()))
+    hashed = {HASH: _hash(design, content.state_dict())}
+    save_weights(path, content, {**facts, KEY: design.to_json(), **hashed})
 
 
 def generator_beside(model: Path) -> Path:
@@ -127,15 +144,29 @@ def load_generator(path: str | Path) -> Generator:
 def load_maps(path: str | Path) -> Maps:
     """The map of a file that ``save_generator`` wrote for a whole data set, checked against its recorded bounds."""
     design, state = _design(path, DATASET), read_state(path)
-    if set(state) != {"factors", "shifts"} or any(tuple(value.shape) != design.shape for value in state.values()):
-        raise WeightsError(f"{path} does not hold the factors and shifts for inputs of shape {design.shape}")
+    shapes = [tuple(state[name].shape) for name in ("factors", "shifts") if name in state]
+    if set(state) != {"factors", "shifts", "fitted"} or shapes != [design.shape] * 2:
+        raise WeightsError(
+            f"{path} does not hold factors and shifts for inputs of shape {design.shape} and the inputs that they were fitted with"
+        )
     factors, shifts = (state[name].double().numpy() for name in ("factors", "shifts"))
     inside = (factors >= design.least * (1 - 1e-6)).all() and (factors <= design.most * (1 + 1e-6)).all()
     if not (inside and np.isfinite(shifts).all()):
         raise WeightsError(
             f"{path} holds factors outside {design.least} to {design.most}, or shifts that are no numbers"
         )
-    return Maps(factors, shifts)
+    if read_metadata(path).get(HASH) != _hash(design, state):
+        raise WeightsError(
+            f"{path} was changed after it was written, so nobody knows which inputs its map was fitted with; give the file that "
+            "smoothcert train wrote, or make it again"
+        )
+    return Maps(factors, shifts, frozenset(state["fitted"].numpy().view(np.uint64).tolist()))
+
+
+def _hash(design: Design, state: Mapping[str, Tensor]) -> str:
+    """SHA-256 of a map's design and content."""
+    content = [design.to_json().encode(), *(state[name].numpy().tobytes() for name in ("factors", "shifts", "fitted"))]
+    return hashlib.sha256(b"\n".join(content)).hexdigest()
 
 
 def kind_of(path: str | Path) -> str:

@@ -50,6 +50,8 @@ function explore(data, place) {
         draw("The certified radius as votes arrived", "radius", looks.map((look) => ({ votes: look.votes, y: look.radius ?? 0 })), "var(--run-0)"))];
   }
 
+  const range = (scale) => (scale[0] === scale[2] ? scale[0].toPrecision(4) : `from ${scale[0].toPrecision(4)} to ${scale[2].toPrecision(4)}`);
+
   function facts(one) {
     const certified = one.label != null;
     const why = `abstains: class ${classOf(one.leader)} had the most votes, but the bound says only that it wins with probability ${one.lower_words} or more, and a certificate needs more than 1/2 or a clear lead over every rival`;
@@ -57,11 +59,12 @@ function explore(data, place) {
       ["answer", `${certified ? `class ${classOf(one.label)}` : why}${one.truth == null ? "" : `; truth ${classOf(one.truth)}`}`],
       certified && ["label", `${one.soundness}: ${one.meaning}`],
       certified && one.threat && ["certified against", one.threat.size ? `${one.threat.words}, wherever and with whatever values` : "nothing: the answer is known at this input alone"],
-      certified && !one.threat && ["inner radius", `${one.radius} (${one.norm}): of the largest plain ball in the region`],
+      certified && !one.threat && ["inner radius", `${one.front ? one.front.balls.join(", ") : `${one.radius} (${one.norm})`}: of the largest plain ball${one.front ? "s that are proved to lie" : ""} in the region`],
       certified && !one.threat && ["proxy radius", one.proxy === null ? "none: the region has no end where the front is blind" : `${one.proxy}: of the ball of the region's volume`],
       certified && !one.threat && one.boxed != null && ["in the input box", `${one.boxed}: the same of the part that an input can lie in`],
       one.views && ["views", `${one.law}; ${one.exact ? `all ${one.trials} are asked, so the certificate is exact` : `sampled, ${one.trials} of them`}`],
-      !one.views && ["noise", `${one.law}, scale θ ${one.scale[0] === one.scale[2] ? one.scale[0].toPrecision(4) : `from ${one.scale[0].toPrecision(4)} to ${one.scale[2].toPrecision(4)}`}`],
+      one.front && ["noise", `${one.law}, scale ${range(one.front.scale)}, on ${one.front.numbers} numbers of the input: ${one.front.name}`],
+      !one.views && !one.front && ["noise", `${one.law}, scale θ ${range(one.scale)}`],
       certified && ["theorem", one.rule || "–"],
       ["points", one.grid ? `on the grid of 1/${one.grid}` : "real numbers, in float32"],
     ].filter(Boolean);
@@ -317,7 +320,7 @@ function explore(data, place) {
           await new Promise((next) => setTimeout(next, state.done ? 150 : 60));
         }
         const box = found.outlines.box, tight = box && d3.max(box, (corner) => Math.hypot(...corner)) < found.extent / 16;
-        status.replaceChildren(...[found.note && element("p", { class: "faint" }, found.note), tight && element("p", { class: "faint" }, "Nearly every step in this plane takes some pixel outside [0, 1], where no picture lies; the certificate covers that too.")].filter(Boolean));
+        status.replaceChildren(...[found.note && element("p", { class: "faint" }, found.note), tight && element("p", { class: "faint" }, `Nearly every step in this plane takes some pixel outside [0, 1], where no picture lies; ${one.front?.boxed ? "the front takes none, and what is shown there is of the nearest picture" : "the certificate covers that too"}.`)].filter(Boolean));
       } catch (problem) {
         if (mine === turn) { ticket = null; status.replaceChildren(sorry(problem)); }
       }
@@ -366,11 +369,11 @@ function explore(data, place) {
           one.label != null && one.label !== one.leader && ` The memory had promised class ${classOf(one.label)} here before, and keeps it.`),
         votes(one.counts, one.invalid, one.leader, bounds), !one.exact && arriving(one)),
       section("noise", titled(one.views ? "Views" : "Noise", run),
-        one.copies[0].picture ? [element("p", { class: "faint" }, `${one.exact ? `${one.copies.length} of all ${one.trials} views, evenly spaced` : one.views ? "The first views that voted" : "The first noisy copies that voted"}, and the base classifier's answer to each; ≠: not class ${classOf(one.leader)}, which had the most votes. Pixels are clipped for the eye only.${one.views ? " –: a vote for nobody." : ""}`),
+        one.copies[0].picture ? [element("p", { class: "faint" }, `${one.exact ? `${one.copies.length} of all ${one.trials} views, evenly spaced` : one.views ? "The first views that voted" : "The first noisy copies that voted"}, and the base classifier's answer to each; ≠: not class ${classOf(one.leader)}, which had the most votes. ${one.front ? "Shown is the input nearest to μ that has these numbers. " : ""}Pixels are clipped for the eye only.${one.views ? " –: a vote for nobody." : ""}`),
           element("div", { class: "strip" }, one.copies.map((copy) => element("figure", {}, image(copy.picture, one.views ? "view" : "noisy copy"), element("figcaption", { class: copy.answer !== one.leader && "differs" }, copy.answer == null ? one.views ? "–" : "NaN" : String(copy.answer)))))]
           : element("p", { class: "faint" }, `The input is no picture. The base classifier's answers to ${one.views ? "some views of it" : "its first noisy copies"}: ${one.copies.map((copy) => copy.answer ?? "NaN").join(", ")}.`),
-        one.threat ? null : one.maps.length ? [element("h3", {}, "θ: the scale of the noise, and of the region, per pixel"), element("div", { class: "strip" }, one.maps.map((map, k) => element("figure", {}, image(map.picture, `θ of channel ${k}`, "pixels big"), element("figcaption", {}, `channel ${k}: ${map.low} (dark) to ${map.high}`))))]
-          : element("p", { class: "faint" }, one.scale[0] === one.scale[2] ? `θ is ${one.scale[0].toPrecision(4)} in every coordinate.` : `θ: least ${one.scale[0].toPrecision(4)}, median ${one.scale[1].toPrecision(4)}, largest ${one.scale[2].toPrecision(4)}.`)));
+        one.threat ? null : one.maps.length ? [element("h3", {}, one.front ? "How far each pixel alone may go in a region of radius 1" : "θ: the scale of the noise, and of the region, per pixel"), element("div", { class: "strip" }, one.maps.map((map, k) => element("figure", {}, image(map.picture, `${one.front ? "reach" : "θ"} of channel ${k}`, "pixels big"), element("figcaption", {}, `channel ${k}: ${map.low} (dark) to ${map.high}${one.front ? ", or farther" : ""}`))))]
+          : element("p", { class: "faint" }, one.front ? `Each coordinate alone may go ${range(one.scale)} in a region of radius 1.` : one.scale[0] === one.scale[2] ? `θ is ${one.scale[0].toPrecision(4)} in every coordinate.` : `θ: least ${one.scale[0].toPrecision(4)}, median ${one.scale[1].toPrecision(4)}, largest ${one.scale[2].toPrecision(4)}.`)));
     made.giveUp = around.giveUp || (() => {});
     return made;
   }
