@@ -497,7 +497,8 @@ class Smoother(nn.Module, metaclass=_Brief):
         estimation = estimation or item.votes(Stage.ESTIMATE)
         none = Votes(0 * estimation.counts[:, -1:], 0 * estimation.invalid[:, -1:])
         ballot = Ballot(none if self.aim.complete else item.votes(Stage.SELECT), estimation)
-        seconds = (item.seconds + sum(count.seconds for count in item.counts.values())) / self.driver.places
+        counts = list(item.counts.values())  # at once: a worker may add the next while an earlier look is judged
+        seconds = (item.seconds + sum(count.seconds for count in counts)) / self.driver.places
         return Poll(item.index, item.x, item.noise, ballot, item.soundness, seconds, echo)
 
     def conclude(self, poll: Poll) -> Certificate:

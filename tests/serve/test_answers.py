@@ -128,6 +128,17 @@ def test_an_abstention_is_remembered_so_that_asking_again_buys_nothing() -> None
         assert len(answers) > 1, "the control cannot fail, so the test says nothing"
 
 
+def test_of_a_settled_input_nothing_but_its_answer_is_kept(running: Running) -> None:
+    """Votes, counts and tensors of thousands of inputs would fill the memory; a promise and an abstention alike."""
+    for x in (at(1.0, 210.0), at(0.0, 210.0)):
+        answer = running.client.certify(x)
+        point = running.service.points.known(x, None)
+        assert point is not None
+        assert point.final == answer
+        assert (point.x, point.job, point.poll, point.votes) == (None, None, None, None)
+    assert running.client.certify(at(0.0, 210.0)) == answer
+
+
 def test_questions_about_one_point_at_once_share_their_votes(running: Running) -> None:
     """Eight clients at once: one promise, and all are told the same."""
     before = len(running.service.promises.memory)

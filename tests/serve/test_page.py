@@ -130,10 +130,57 @@ def test_a_chosen_picture_is_what_is_certified(pictures: Running, opened: Callab
         {"name": "some.png", "mimeType": "image/png", "buffer": file.getvalue()}
     )
     page.locator(".problem").wait_for(state="detached")
-    page.wait_for_function("document.querySelector('canvas.draw').getContext('2d').getImageData(0, 0, 1, 1).data[0]")
+    page.locator("canvas.draw[data-file='some.png']").wait_for()
     certified(page)
     kept = pictures.client.promise(page.locator("[data-name=promise]").inner_text())
     np.testing.assert_array_equal(np.ravel(kept.center), np.ravel(pixels_to_inputs(pixels)))
+
+
+def drop(page: Any, where: str, file: bytes, kind: str) -> None:
+    """A file is dragged from elsewhere and dropped."""
+    moved = page.evaluate_handle(
+        "([bytes, type]) => { const moved = new DataTransfer(); "
+        "moved.items.add(new File([new Uint8Array(bytes)], 'dropped', { type })); return moved; }",
+        [list(file), kind],
+    )
+    page.dispatch_event(where, "dragover", {"dataTransfer": moved})
+    assert page.locator("canvas.draw.over").count() == 1
+    page.dispatch_event(where, "drop", {"dataTransfer": moved})
+    assert page.locator("canvas.draw.over").count() == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "kind", "where"), [(1400, "png", "canvas.draw"), (390, "jpeg", "h1")])
+def test_a_picture_in_colours_is_dropped_certified_and_moved(
+    opened: Callable[..., Any], width: int, kind: str, where: str
+) -> None:
+    """Three channels of 32 × 32, wherever on the page the file is dropped; the centre of the promise is its pixels."""
+    red = torch.tensor([1.0, -0.5, -0.5]).repeat_interleave(32 * 32) / 32
+    colours = ArrayDataset("colours", np.zeros((2, 3, 32, 32), np.uint8), [0, 1], 2, ("other", "red"))
+    rows, columns = np.mgrid[:32, :32]
+    pixels = np.stack([200 + 0 * rows, 4 * rows, 3 * columns], axis=2).astype(np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, kind, quality=100, subsampling=0)
+    wanted = np.asarray(Image.open(io.BytesIO(file.getvalue())).convert("RGB"))
+    with serving(smoother_with(Slow(red, -8.0)), data=colours) as running:
+        page = opened(running.address, width)
+        page.locator("canvas.draw").wait_for()
+        drop(page, where, file.getvalue(), f"image/{kind}")
+        page.locator("canvas.draw[data-file=dropped]").wait_for()
+        radius = certified(page)
+        kept = running.client.promise(page.locator("[data-name=promise]").inner_text())
+        exact = pixels_to_inputs(wanted.transpose(2, 0, 1))
+        np.testing.assert_allclose(np.array(kept.center), exact, atol=0 if kind == "png" else 2 / 255)  # two decoders
+        assert page.locator("[data-name=answer]").inner_text() == "class 1, red"
+        assert page.locator("#certificate figure svg circle").count() >= 3
+        page.get_by_text("1 promises and 0 abstentions so far").wait_for()
+        far = page.get_by_label("how far")
+        for place, inside in (("0.95", "true"), ("1.05", "false")):
+            far.fill(place)
+            page.locator(f".verdict[data-inside={inside}]", has_text="The server says").wait_for()
+        assert fits(page)
+        assert certified(page) == radius
+        assert page.locator("[data-name=source]").inner_text() == "memory: a hit"
 
 
 def test_numbers_and_a_token(opened: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:

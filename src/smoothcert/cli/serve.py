@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -71,11 +71,14 @@ def command(
 
 def _loaded(settings: Served, run: str | None) -> Service:
     """The classifier with its memory, probed."""
+    from smoothcert.polling import default_block
     from smoothcert.serve.service import Service
 
     dataset = dataset_of(settings.data)
     chosen, _ = with_runtime(settings, dataset, [0], run or "")
-    smoother = smoother_of(chosen, dataset)
+    # Half of a larger block would be cast in vain where the class of one input is chosen.
+    block = chosen.engine.block or min(default_block(dataset.shape), chosen.votes.select)
+    smoother = smoother_of(replace(chosen, engine=replace(chosen.engine, block=block)), dataset)
     memory = _memory(settings.votes.memory, run)
     if not memory.lasting:
         errors.print("note: without --memory, promises end with the server")

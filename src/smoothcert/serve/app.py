@@ -128,8 +128,9 @@ def _plain(app: FastAPI, state: State) -> None:
         """A label with the region in which it is certain. With Accept: text/event-stream, the radius as it grows."""
         service = state.ready()
         x, asked = await _read(request, service)
-        answers = service.certify(x, asked, request.state.client)
-        if "text/event-stream" not in request.headers.get("accept", ""):
+        looks = "text/event-stream" in request.headers.get("accept", "")
+        answers = service.certify(x, asked, request.state.client, looks=looks)
+        if not looks:
             return _json(await while_there(request, last(answers)))
         first = await while_there(request, following(answers))  # what is refused has its status
         return StreamingResponse(_events(first, answers), media_type="text/event-stream")

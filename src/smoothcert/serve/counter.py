@@ -10,24 +10,23 @@ from smoothcert.execution.desk import Desk
 from smoothcert.seeds import Stage
 from smoothcert.votes import Votes
 
-Tell = Callable[[int, Count, Votes | None], object]  # index, count, and its votes; None: all is counted
-
 
 class Counter(Desk):
     """Hands inputs out as soon as they are done, in any order.
 
-    On a worker's thread ``tell`` and ``broken`` are called, and ``content``: do these votes satisfy all who wait for them?
+    On a worker's thread ``looked`` is asked whether these votes satisfy all who wait for them, and ``finished`` and
+    ``broken`` are told.
     """
 
     def __init__(
         self,
         places: int,
-        tell: Tell,
-        content: Callable[[int, Votes], bool],
+        looked: Callable[[int, Votes], bool],
+        finished: Callable[[Count], object],
         broken: Callable[[BaseException], object],
     ) -> None:
         super().__init__(places, shared=False)
-        self.tell, self.content, self.broken = tell, content, broken
+        self.looked, self.finished, self.broken = looked, finished, broken
         self._aside: dict[int, Count] = {}  # enough for those who asked, by index
         self._stopping: set[int] = set()
 
@@ -40,7 +39,7 @@ class Counter(Desk):
         elif following.done:
             self.running.remove(job)
             self.changed.notify_all()
-            self.tell(following.index, following, None)
+            self.finished(following)
         else:
             if following.stage is Stage.ESTIMATE:
                 following.stops = partial(self._look, following, following.stops)
@@ -49,10 +48,10 @@ class Counter(Desk):
     def _look(self, count: Count, stops: Callable[[Votes], bool], votes: Votes) -> bool:
         if stops(votes):
             return True
-        self.tell(count.index, count, votes)
-        if self.content(count.index, votes):
+        enough = self.looked(count.index, votes)
+        if enough:
             self._stopping.add(count.index)
-        return count.index in self._stopping
+        return enough
 
     def failed(self, problem: BaseException) -> None:
         """The classifier or a worker is broken: nothing goes on, and who waits is told."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from torch import Tensor
 
@@ -17,7 +19,7 @@ from smoothcert.serve.messages import Answer, Asked
 from smoothcert.smoother import Poll
 from smoothcert.votes import Votes
 
-MOST = 4096
+MOST, ROOM = 4096, 1 << 29  # points, and bytes of their inputs
 
 
 def new_index() -> int:
@@ -29,40 +31,64 @@ def new_index() -> int:
 
 
 @dataclass(eq=False)
+class Listener:
+    """Somebody who waits for votes on a point: for what, and whether every look is told."""
+
+    asked: Asked
+    looks: bool = False
+    news: asyncio.Queue[BaseException | None] = field(default_factory=asyncio.Queue)
+
+    @property
+    def judges(self) -> bool:
+        """May a look before the last be worth something?"""
+        return self.looks or bool(self.asked.radii) or self.asked.votes is not None
+
+
+@dataclass(eq=False)
 class Point:
     """One input that was asked about: all who ask share its index, and with it its votes."""
 
-    x: Tensor
-    center: FloatArray
+    x: Tensor | None  # until all votes are in
     only: int | None  # votes to predict with; None: to certify
     index: int = field(default_factory=lambda: new_index())
     job: Job | None = None  # to begin, or to take up again
     poll: Callable[[Votes | None], Poll] | None = None
-    votes: Votes | None = None  # by the last look
+    votes: Votes | None = None  # by the last look; a worker's thread sets it
+    told: int = 0  # of them were counted in the metrics
     done: bool = False
     running: bool = False
     answers: dict[int, Answer] = field(default_factory=dict)  # what was given out, by the number of votes
-    listeners: dict[asyncio.Queue[BaseException | None], Asked] = field(default_factory=dict)
+    final: Answer | None = None  # what all votes amount to
+    listeners: set[Listener] = field(default_factory=set)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     heard: float = field(default_factory=time.monotonic)
 
     @property
     def cast(self) -> int:
         """How many votes the last look has seen."""
-        return 0 if self.votes is None else int(self.votes.trials[0, -1])
+        return self.told if self.votes is None else int(self.votes.trials[0, -1])
+
+    def polled(self, votes: Votes | None) -> Poll:
+        """What these votes, or all, amount to."""
+        assert self.poll is not None
+        return self.poll(votes)
+
+    def close(self, answer: Answer) -> None:
+        """All votes are in and this was given out: nothing else is kept, or thousands of points would fill the memory."""
+        self.final, self.x, self.job, self.poll, self.votes = answer, None, None, None, None
 
     def tell(self, problem: BaseException | None = None) -> None:
         """Wake who waits."""
         for listener in self.listeners:
-            listener.put_nowait(problem)
+            listener.news.put_nowait(problem)
 
 
 class Points:
-    """The inputs that are under way, or were asked about lately: at most so many, for so many seconds."""
+    """The inputs that are under way, or were asked about lately: for so many seconds, and as many as there is room for."""
 
-    def __init__(self, seconds: float, most: int = MOST) -> None:
-        self.seconds, self.most = seconds, most
-        self._points: OrderedDict[tuple[bytes, int | None], Point] = OrderedDict()
+    def __init__(self, seconds: float, size: int) -> None:
+        self.seconds, self.most = seconds, max(1, min(MOST, ROOM // (8 * size)))
+        self._points: OrderedDict[tuple[bytes, int | None], Point] = OrderedDict()  # by the hash of the center
         self._running: dict[int, Point] = {}
 
     def __len__(self) -> int:
@@ -70,11 +96,10 @@ class Points:
 
     def at(self, x: Tensor, center: FloatArray, only: int | None) -> Point:
         """The point, as it is known, or new with an index of its own."""
-        self._forget()
-        key = (center.tobytes(), only)
-        if key not in self._points:
-            self._points[key] = Point(x, center, only)
-        point = self._points[key]
+        point = self.known(center, only)
+        key = (_hash(center), only)
+        if point is None:
+            point = self._points[key] = Point(x, only)
         point.heard = time.monotonic()
         self._points.move_to_end(key)
         return point
@@ -82,7 +107,7 @@ class Points:
     def known(self, center: FloatArray, only: int | None) -> Point | None:
         """The point, if it was asked about lately."""
         self._forget()
-        return self._points.get((center.tobytes(), only))
+        return self._points.get((_hash(center), only))
 
     def begun(self, point: Point) -> None:
         """Votes are being cast for it."""
@@ -103,11 +128,13 @@ class Points:
         return list(self._running.values())
 
     def _forget(self) -> None:
-        """Let the oldest go that nobody waits for."""
+        """Let some of the oldest go that nobody waits for; it is called more often than points are added."""
         now = time.monotonic()
-        for key, point in list(self._points.items()):
-            if point.running or point.listeners:
-                continue
-            if len(self._points) <= self.most and now - point.heard <= self.seconds:
-                break
-            del self._points[key]
+        for key, point in list(islice(self._points.items(), 8)):
+            old = len(self._points) > self.most or now - point.heard > self.seconds
+            if old and not point.running and not point.listeners:
+                del self._points[key]
+
+
+def _hash(center: FloatArray) -> bytes:
+    return hashlib.sha256(center.tobytes()).digest()

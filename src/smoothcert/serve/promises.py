@@ -20,7 +20,6 @@ from smoothcert.memory.memory import Memory
 from smoothcert.records.promise import Promise, given_before
 from smoothcert.registry import written
 from smoothcert.serve.messages import Answer, Kept
-from smoothcert.store.keeper import packed
 from smoothcert.threats import ReplacedRegion
 
 RUN = "serve"  # what promises of servers are kept under
@@ -40,23 +39,28 @@ class Promises:
 
     async def hit(self, center: FloatArray, *, bare: bool) -> Answer | None:
         """What was promised at this point; bare: also where it is a prediction, which is worth no radius."""
-        found = await self._done(lambda: self.memory.hit(center))
-        if found is None or (found[1].details["rule"] == PREDICTION and not bare):
-            return None
-        certificate, promise = found
-        self.number = max(self.number, promise.sequence)
-        return replace(answer_of(certificate, self.domain, id_of(promise)), source="memory")
+
+        def act() -> Answer | None:
+            found = self.memory.hit(center)
+            if found is None or (found[1].details["rule"] == PREDICTION and not bare):
+                return None
+            return replace(self._answer(*found), source="memory")
+
+        return await self._done(act)
 
     async def settle(self, certificate: Certificate, center: FloatArray) -> Answer:
         """The answer that may be given out, once it is a promise; its key is new, so that every settling stands alone."""
         key = secrets.randbits(62)
 
-        def act() -> tuple[Certificate, Promise | None]:
-            return self.memory.settle(certificate, center=center, index=key, run=RUN), self.memory.made(RUN, key)
+        def act() -> Answer:
+            settled = self.memory.settle(certificate, center=center, index=key, run=RUN)
+            return self._answer(settled, self.memory.made(RUN, key))
 
-        settled, promise = await self._done(act)
+        return await self._done(act)
+
+    def _answer(self, certificate: Certificate, promise: Promise | None) -> Answer:
         self.number = max(self.number, 0 if promise is None else promise.sequence)
-        return answer_of(settled, self.domain, None if promise is None else id_of(promise))
+        return answer_of(certificate, self.domain, None if promise is None else id_of(promise))
 
     async def find(self, name: str) -> Kept | None:
         """The promise of this name; None if there is none."""
@@ -97,7 +101,9 @@ def id_of(promise: Promise) -> str:
 
     The center of a promise is somebody's input.
     """
-    content = repr(packed(promise)[1:]).encode()
+    region = promise.region
+    facts = repr((promise.run, promise.index, promise.label, region.radius, promise.details)).encode()
+    content = facts + np.asarray(region.center, "<f8").tobytes()
     return f"{promise.sequence}-{hashlib.sha256(content).hexdigest()[:24]}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import socket
@@ -82,13 +83,20 @@ def serve(load: Callable[[], Service], settings: Serving, *, as_json: bool, said
     """Listen until SIGTERM or Ctrl-C; what was taken in is answered first. ``said`` gets the address."""
     _log_to_stderr(as_json)
     listening = listening_at(settings)
-    server, state = server_of(load, settings)
+    server, state = server_of(lambda: _for_good(load()), settings)
     scheme = "http" if settings.tls_certificate is None else "https"
     host, port = listening.getsockname()[:2]
     said(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}")
     server.run(sockets=[listening])
     if state.problem is not None:
         raise state.problem
+
+
+def _for_good(service: Service) -> Service:
+    """What is loaded stays until the end: the collector of garbage need not look through it again and again."""
+    gc.collect()
+    gc.freeze()
+    return service
 
 
 def server_of(load: Callable[[], Service], settings: Serving) -> tuple[uvicorn.Server, State]:

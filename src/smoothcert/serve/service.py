@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import ExitStack, aclosing, suppress
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -29,7 +30,7 @@ from smoothcert.serve.counter import Counter
 from smoothcert.serve.line import Line
 from smoothcert.serve.messages import Answer, Asked, Status
 from smoothcert.serve.metrics import Metrics
-from smoothcert.serve.points import Point, Points, new_index
+from smoothcert.serve.points import Listener, Point, Points, new_index
 from smoothcert.serve.promises import PREDICTION, Promises, answer_of
 from smoothcert.serve.settings import Serving
 from smoothcert.smoother import Batch, Poll, Smoother
@@ -65,10 +66,11 @@ class Service:
         if memory is not None and not threat:
             memory.bind(dim=math.prod(self.shape), norm=smoother.norm, owner=smoother.identity)
         self.promises = None if memory is None or threat else Promises(memory, smoother.noise.domain)
-        self.points, self.line = Points(settings.remember), Line[Point](settings.queue)
+        self.points, self.line = Points(settings.remember, math.prod(self.shape)), Line[Point](settings.queue)
         self.abstentions, self.certificates = 0, 0
         self.broken: BaseException | None = None
-        self._held, self._seconds = ExitStack(), 0.1
+        self._nothing = Certificate(None, Bound(0.0, smoother.plan.alpha, 0), None, Soundness.GLOBAL)
+        self._held = ExitStack()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def _prepare(self, x: Tensor) -> None:
@@ -84,13 +86,13 @@ class Service:
 
     def start(self) -> None:
         """Begin to cast votes."""
-        loop = asyncio.get_running_loop()
+        self._loop = asyncio.get_running_loop()
         driver = self.smoother.driver
         self.desk = Counter(
             driver.places,
-            lambda *news: loop.call_soon_threadsafe(self._told, *news),
-            self._content,
-            lambda problem: loop.call_soon_threadsafe(self._failed, problem),
+            self._looked,
+            self._finished,
+            lambda problem: self._loop.call_soon_threadsafe(self._failed, problem),
         )
         driver.executor.open(self.smoother)
         self._held.enter_context(driver.executor.serve(self.desk, self.smoother))
@@ -129,8 +131,8 @@ class Service:
             batch=self.settings.batch,
         )
 
-    async def certify(self, x: Tensor, asked: Asked, client: str) -> AsyncIterator[Answer]:
-        """Answers of growing worth, the last of them settled; the others are provisional."""
+    async def certify(self, x: Tensor, asked: Asked, client: str, *, looks: bool = False) -> AsyncIterator[Answer]:
+        """The answer, settled; with looks, before it those of growing worth, which are provisional."""
         center = self._checked(x)
         if asked.limited and not self.smoother.estimator.anytime:
             raise SettingError(
@@ -144,14 +146,13 @@ class Service:
             yield hit
             return
         point = self.points.at(x, center, None)
-        last = Certificate(None, Bound(0.0, self.smoother.plan.alpha, 0), None, Soundness.GLOBAL)
-        async with aclosing(self._judged(point, asked, client)) as looks:
-            async for certificate, enough in looks:
+        last = self._nothing
+        async with aclosing(self._judged(point, Listener(asked, looks), center, client)) as judged:
+            async for certificate, enough in judged:
                 last = certificate
-                if not enough:
-                    early = answer_of(certificate, self.smoother.noise.domain)
-                    yield Answer(**early.__dict__ | {"provisional": True})
-        yield await self._settled(point, last)
+                if looks and not enough:
+                    yield replace(answer_of(certificate, self.smoother.noise.domain), provisional=True)
+        yield await self._settled(point, center, last)
 
     async def predict(self, x: Tensor, client: str) -> Answer:
         """The label alone, from few votes; it is promised for this very input."""
@@ -162,9 +163,9 @@ class Service:
             return hit
         only = None if self.smoother.aim.complete else self.smoother.select
         point = self.points.at(x, center, only)
-        async with aclosing(self._judged(point, Asked(), client)) as looks:
-            found = [certificate async for certificate, _ in looks]
-        return await self._settled(point, found[-1])
+        async with aclosing(self._judged(point, Listener(Asked()), center, client)) as judged:
+            found = [certificate async for certificate, _ in judged]
+        return await self._settled(point, center, (found or [self._nothing])[-1])
 
     def _checked(self, x: Tensor) -> FloatArray:
         """The point that is certified, if votes may be cast for it."""
@@ -175,64 +176,50 @@ class Service:
 
     # Votes
 
-    async def _judged(self, point: Point, asked: Asked, client: str) -> AsyncGenerator[tuple[Certificate, bool]]:
-        """What each look proves, and whether it is enough; votes are cast as long as anybody waits."""
-        listener: asyncio.Queue[BaseException | None] = asyncio.Queue()
-        point.listeners[listener] = asked
+    async def _judged(
+        self, point: Point, listener: Listener, center: FloatArray, client: str
+    ) -> AsyncGenerator[tuple[Certificate, bool]]:
+        """What looks prove, and whether it is enough; votes are cast as long as anybody waits. Nothing once it is final."""
+        point.listeners.add(listener)
+        asked, smoother = listener.asked, self.smoother
+        anytime = smoother.estimator.anytime and point.only is None and not smoother.aim.complete
         until = time.monotonic() + min(asked.deadline or math.inf, self.settings.seconds)
         try:
-            while True:
-                if point.votes is not None and (point.done or self.smoother.estimator.anytime):
-                    certificate, enough = await asyncio.to_thread(self._judge, point, point.votes, point.done, asked)
-                    yield certificate, enough
-                    if enough:
+            while point.final is None:
+                votes, done, late = point.votes, point.done, time.monotonic() >= until
+                if votes is not None and point.only is not None:
+                    yield self._predicted(votes, center), True
+                    return
+                if votes is not None and (done or (anytime and (late or listener.judges))):
+                    certificate, enough = await asyncio.to_thread(self._judge, point.polled(votes), asked)
+                    yield certificate, enough or done or late
+                    if enough or done or late:
                         return
-                await self._go_on(point, client)
-                if not await self._heard(listener, until):
-                    if self.smoother.estimator.anytime and point.only is None and not self.smoother.aim.complete:
-                        return
+                elif late and anytime:
+                    return
+                elif late:
                     raise Late("the time for a request is over before its votes are; they are kept: ask again")
+                self._go_on(point, client)
+                await _heard(listener, until)
         finally:
-            point.listeners.pop(listener, None)
+            point.listeners.discard(listener)
             if not point.listeners:
                 self._lay_aside(point)
 
-    async def _heard(self, listener: asyncio.Queue[BaseException | None], until: float) -> bool:
-        """Was there news in time? A problem is raised."""
-        try:
-            news = [await asyncio.wait_for(listener.get(), max(0.0, until - time.monotonic()))]
-        except TimeoutError:
-            return False
-        while not listener.empty():
-            news.append(listener.get_nowait())
-        for problem in filter(None, news):
-            raise problem
-        return True
+    def _judge(self, poll: Poll, asked: Asked) -> tuple[Certificate, bool]:
+        """What votes prove, and is it enough for who asks?"""
+        return self.smoother.conclude(poll), self._satisfies(poll, asked)
 
-    def _judge(self, point: Point, votes: Votes, done: bool, asked: Asked) -> tuple[Certificate, bool]:
-        """What these votes prove, and is it enough for who asks?"""
-        if point.only is not None:
-            label = int(votes.leaders()[0]) if leads(votes, self.smoother.plan.alpha)[0] else None
-            region = None if label is None else Region(point.center, np.array(1.0), 0.0, self.smoother.norm)
-            bound = Bound(0.0, self.smoother.plan.alpha, int(votes.trials[0, -1]))
-            return Certificate(label, bound, region, Soundness.FROZEN, PREDICTION), True
-        assert point.poll is not None
-        poll = point.poll(votes)
-        return self.smoother.conclude(poll), done or self._satisfies(poll, votes, asked)
+    def _predicted(self, votes: Votes, center: FloatArray) -> Certificate:
+        """What the votes of a prediction are worth: a label for this point, or an abstention."""
+        alpha = self.smoother.plan.alpha
+        label = int(votes.leaders()[0]) if leads(votes, alpha)[0] else None
+        region = None if label is None else Region(center, np.array(1.0), 0.0, self.smoother.norm)
+        return Certificate(label, Bound(0.0, alpha, int(votes.trials[0, -1])), region, Soundness.FROZEN, PREDICTION)
 
-    def _content(self, index: int, votes: Votes) -> bool:
-        """Do these votes satisfy all who wait for them? Asked on a worker's thread, so that no vote is cast in vain."""
-        point = self.points.of(index)
-        if point is None or point.poll is None:
-            return True
-        waiting = list(point.listeners.values())
-        if any(asked.votes is None and not asked.radii for asked in waiting):
-            return False
-        poll = point.poll(votes)
-        return all(self._satisfies(poll, votes, asked) for asked in waiting)
-
-    def _satisfies(self, poll: Poll, votes: Votes, asked: Asked) -> bool:
+    def _satisfies(self, poll: Poll, asked: Asked) -> bool:
         """Are there as many votes as were asked for, or is each radius proved or out of reach? It only stops votes."""
+        votes = poll.ballot.estimation
         if asked.votes is not None and int(votes.trials[0, -1]) >= asked.votes:
             return True
         if not asked.radii:
@@ -244,21 +231,21 @@ class Service:
         high = judge.highest(votes, label, bound) if isinstance(judge, Watching) else math.inf
         return not bool(undecided(target.radius(bound.lower, bound.upper), high, grid=asked.radii))
 
-    async def _go_on(self, point: Point, client: str) -> None:
+    def _go_on(self, point: Point, client: str) -> None:
         """Have votes cast for a point, from where they were laid aside."""
-        async with point.lock:
-            if point.running or point.done:
-                self.desk.resume(point.index)
-                return
-            if point.poll is None or point.job is None:
-                point.job, point.poll = await asyncio.to_thread(self.smoother.begin, point.x, point.index, point.only)
-            self.line.put(client, point)
-            self.points.begun(point)
+        if point.running or point.done:
+            self.desk.resume(point.index)
+            return
+        if point.poll is None or point.job is None:
+            assert point.x is not None  # it is let go once all votes are in
+            point.job, point.poll = self.smoother.begin(point.x, point.index, point.only)
+        self.line.put(client, point)
+        self.points.begun(point)
         self._feed()
 
     def _feed(self) -> None:
-        """Give the workers what waits, as much as keeps them busy."""
-        room = self.smoother.driver.executor.ahead * self.desk.places + 1
+        """Give the workers what waits: as much as keeps them busy with votes that are needed for sure."""
+        room = (self.smoother.driver.executor.ahead + 1) * self.desk.places
         while len(self.desk.running) < room and (point := self.line.take()) is not None:
             assert point.job is not None
             job, point.job = point.job, None
@@ -276,19 +263,38 @@ class Service:
             self.points.ended(point)
         self._feed()
 
-    def _told(self, index: int, count: Count, votes: Votes | None) -> None:
+    def _looked(self, index: int, votes: Votes) -> bool:
+        """On a worker's thread: do these votes satisfy all who wait for them, so that none is cast in vain?"""
+        point = self.points.of(index)
+        if point is None:
+            return True
+        point.votes, waiting = votes, list(point.listeners)
+        judging = [listener.asked for listener in waiting if listener.judges]
+        enough = len(judging) == len(waiting)
+        if enough:
+            poll = point.polled(votes)
+            enough = all(self._satisfies(poll, asked) for asked in judging)
+        if enough or judging:
+            self._loop.call_soon_threadsafe(self._told, index)
+        return enough
+
+    def _finished(self, count: Count) -> None:
+        """On a worker's thread: all is counted."""
+        point = self.points.of(count.index)
+        if point is not None:
+            point.votes = point.polled(None).ballot.estimation if point.only is None else count.votes()
+            self._loop.call_soon_threadsafe(self._told, count.index, True)
+
+    def _told(self, index: int, done: bool = False) -> None:
         """A look was reached, or all is counted."""
         point = self.points.of(index)
         if point is None:
             return
-        before = point.cast
-        if votes is None:
-            assert point.poll is not None
+        if done:
             point.done = True
-            votes = point.poll(None).ballot.estimation if point.only is None else count.votes()
             self.points.ended(point)
-        point.votes = votes
-        self.metrics.votes.inc(point.cast - before)
+        self.metrics.votes.inc(point.cast - point.told)
+        point.told = point.cast
         point.tell()
         if not point.listeners:
             self._lay_aside(point)
@@ -302,26 +308,28 @@ class Service:
             self.points.ended(point)
             self.line.leave(point)
             point.job = point.poll = point.votes = None  # its index stays, and with it its votes
+            point.told = 0
             point.tell(told)
         self.start()
 
     # Promises
 
-    async def _settled(self, point: Point, certificate: Certificate) -> Answer:
+    async def _settled(self, point: Point, center: FloatArray, certificate: Certificate) -> Answer:
         """The answer that is given out, the same to all who got as many votes; an abstention is remembered."""
         async with point.lock:
             trials = certificate.bound.trials
-            if trials in point.answers:
-                return point.answers[trials]
+            known = point.final or point.answers.get(trials)
+            if known is not None:
+                return known
             if self.promises is None:
                 answer = answer_of(certificate, self.smoother.noise.domain)
             else:
-                answer = await self.promises.settle(certificate, point.center)
+                answer = await self.promises.settle(certificate, center)
             self.metrics.certified(answer)
             self.abstentions += answer.label is None and trials > 0
             point.answers[trials] = answer
-            if point.done:
-                point.job = None
+            if point.done and trials == point.cast:
+                point.close(answer)
         self.certificates += 1
         if self.certificates % PROBED == 0:
             task = asyncio.create_task(self._probe())
@@ -343,6 +351,17 @@ class Service:
             self.broken = RunError(f"the classifier changed while it was served: {problem}")
             if self.promises is not None:
                 await self.promises.void(str(problem))
+
+
+async def _heard(listener: Listener, until: float) -> None:
+    """Wait for news, or until it is late; a problem is raised."""
+    news: list[BaseException | None] = []
+    with suppress(TimeoutError):
+        news.append(await asyncio.wait_for(listener.news.get(), max(0.0, until - time.monotonic())))
+    while not listener.news.empty():
+        news.append(listener.news.get_nowait())
+    for problem in filter(None, news):
+        raise problem
 
 
 def _may_grow(point: Point, hit: Answer, asked: Asked) -> bool:

@@ -50,7 +50,7 @@ function askForCertificates(data, place) {
     const classOf = (label) => (label == null ? "nothing for sure" : status.class_names[label] == null ? `class ${label}` : `class ${label}, ${status.class_names[label]}`);
     const sizeOf = (change, norm) => (norm === Infinity ? change.reduce((most, one) => Math.max(most, Math.abs(one)), 0) : change.reduce((sum, one) => sum + Math.abs(one) ** norm, 0) ** (1 / norm));
     const source = picture ? easel() : typed();
-    const told = element("div"), press = element("button", { type: "button", class: "main", onclick: certify }, "certify");
+    const spent = element("p", { class: "faint" }), told = element("div", {}, nothing("What is certain about the input, once it is certified.")), press = element("button", { type: "button", class: "main", onclick: certify }, "certify");
 
     function show(canvas, values) {
       const image = new ImageData(width, height), area = width * height;
@@ -90,14 +90,15 @@ function askForCertificates(data, place) {
             own.forEach((value, k) => { values[k * area + at] = allowed(value / 255); });
           }
           show(canvas, values);
+          canvas.dataset.file = file.name;
         } catch { problem.replaceChildren(sorry(new Error("This file cannot be read as a picture; take a PNG or JPEG."))); }
       }
       const over = (event) => { event.preventDefault(); canvas.classList.toggle("over", event.type === "dragover"); if (event.type === "drop" && event.dataTransfer.files[0]) take(event.dataTransfer.files[0]); };
-      ["dragover", "dragleave", "drop"].forEach((kind) => canvas.addEventListener(kind, over));
+      document.ondragover = document.ondragleave = document.ondrop = over; // anywhere: beside the canvas a browser would leave the page for the file
       const file = element("input", { type: "file", accept: "image/png,image/jpeg", "aria-label": "a picture", onchange: () => file.files[0] && take(file.files[0]) });
       const clear = element("button", { type: "button", onclick: () => { values.fill(allowed(0)); show(canvas, values); } }, "clear");
       show(canvas, values);
-      return { values: () => values.slice(), part: [element("p", { class: "faint" }, `Draw, or drop a PNG or JPEG; it is brought to ${width} × ${height} pixels.`), canvas,
+      return { values: () => values.slice(), part: [element("p", { class: "faint" }, `Draw, or drop a PNG or JPEG on the page; it is brought to ${width} × ${height} pixels.`), canvas,
         element("div", { class: "controls" }, element("label", {}, "brush ", colour), clear), file, problem] };
     }
 
@@ -129,6 +130,7 @@ function askForCertificates(data, place) {
         if (!last || last.provisional) throw new Error("The server broke off before its answer was settled; nothing is promised.");
         told.firstChild.textContent = last.source === "memory" ? "A hit: a promise that was made before holds this input. No vote was cast." : `Settled, after ${grouped(last.votes)} votes.`;
         told.append(mover(center, last));
+        spend(await (await ask("status")).json());
       } catch (problem) { told.replaceChildren(sorry(problem)); }
       press.disabled = false;
     }
@@ -151,7 +153,7 @@ function askForCertificates(data, place) {
       const norm = answer.norm === "inf" ? Infinity : Number(answer.norm || NaN);
       if (answer.label == null || !(answer.radius > 0) || !(norm >= 1)) return element("p", { class: "faint" }, "There is no ball around this input to move in.");
       const verdict = element("p", { class: "verdict", role: "status" }), canvas = picture && element("canvas", { width, height, class: "pixels moved", role: "img", "aria-label": "the moved input" });
-      const far = element("input", { type: "range", min: 0, max: 3, step: 0.05, value: 0, "aria-label": "how far", oninput: move, onchange: predict });
+      const far = element("input", { type: "range", min: 0, max: 3, step: 0.05, value: 0, list: "end", "aria-label": "how far", oninput: move, onchange: predict });
       const [label, kind] = choice("towards ", [["random", "a random change"], ["own", picture ? "what is drawn now" : "the numbers above"]], () => { direction = null; move(); predict(); });
       // At random, but into the box: a change that leaves it would be cut off.
       const inward = (value) => (box[1] - value > value - box[0] ? 1 : -1) * (Number.isFinite(box[0]) || Math.random() < 0.5 ? 1 : -1);
@@ -181,11 +183,16 @@ function askForCertificates(data, place) {
         if (mine === ticket) verdict.textContent = `${before} ${words}`;
       }
       move();
-      return section("move", "Move it", element("div", { class: "controls" }, label, far), verdict, canvas);
+      return section("move", "Move it", element("div", { class: "controls" }, label, far), element("datalist", { id: "end" }, element("option", { value: 1, label: "the radius" })),
+        element("p", { class: "faint" }, "At the mark the radius ends."), verdict, canvas);
     }
 
-    return [element("p", { class: "faint" }, `${status.model}: ${status.noise}, ${status.grid}. ${grouped(status.promises)} promises and ${grouped(status.abstentions)} abstentions so far; on average at most ${Number(status.expected_wrong.toPrecision(2))} of them are wrong.`),
-      element("div", { class: "split" }, section("input", "Input", source.part, element("div", { class: "controls" }, press)), section("certificate", "Certificate", told))];
+    function spend(now) {
+      spent.textContent = `${now.model}: ${now.noise}, ${now.grid}. ${grouped(now.promises)} promises and ${grouped(now.abstentions)} abstentions so far; on average at most ${Number(now.expected_wrong.toPrecision(2))} of them are wrong.`;
+    }
+
+    spend(status);
+    return [spent, element("div", { class: "split" }, section("input", "Input", source.part, element("div", { class: "controls" }, press)), section("certificate", "Certificate", told))];
   }
 
   place.append(...(data.token ? [element("label", { class: "controls" }, "token ", token)] : []), content);
