@@ -2,8 +2,9 @@
 
 For each network, votes per second through ``certify`` under each runtime, with its own and with shared noise, over
 
-- bare:     the eager network alone on ready-made noisy batches, the faster of one call on all threads and of calls side by side
-            on one thread each, in a process of its own; "kept" in this one, which keeps freed memory as the command line does
+- bare:     the eager network alone on ready-made noisy batches, one call on all threads as PyTorch has it, or calls side by side
+            on one thread each, whichever is faster, in a process that does nothing else, since what others free decides what
+            glibc gives back; "kept" in this one, which keeps freed memory as the command line does
 - loop:     the plain loop of Cohen et al. (2019), written out below
 - toolbox:  certify of the adversarial-robustness-toolbox, if it is installed, with its default batch of 32 and with --block's
 
@@ -142,10 +143,6 @@ class Bare:
             "side": timed(lambda: side_by_side(lambda: bare(self.model, batches, each), workers), case.votes, workers),
         }
 
-
-class Others(Bare):
-    """What certify is compared with, in a process of its own that leaves memory as it is."""
-
     @classmethod
     def answer(cls, asked: Connection, case: Case) -> None:
         """One round of all for each question."""
@@ -153,11 +150,22 @@ class Others(Bare):
         while asked.recv():
             asked.send({name: runner() for name, runner in runners.items()})
 
+    @classmethod
+    def elsewhere(cls, case: Case) -> Connection:
+        """Who answers in a process of its own, which leaves memory as it is."""
+        asked, theirs = Pipe()
+        get_context("spawn").Process(target=cls.answer, args=(theirs, case), daemon=True).start()
+        return asked
+
+
+class Others(Bare):
+    """What else certify is compared with."""
+
     def runners(self) -> dict[str, Callable[[], float]]:
         loop = timed(
             lambda: plain_loop(self.model, self.x, self.case.votes, self.case.classes), self.case.votes, self.workers
         )
-        return super().runners() | {"loop": loop} | self._toolbox()
+        return {"loop": loop} | self._toolbox()
 
     def _toolbox(self) -> dict[str, Callable[[], float]]:
         try:
@@ -189,10 +197,7 @@ class Contest(Bare):
 
     def __init__(self, case: Case, grid: float | None) -> None:
         super().__init__(case)
-        self.others, theirs = Pipe()
-        context = get_context("spawn")
-        self.process = context.Process(target=Others.answer, args=(theirs, case), daemon=True)
-        self.process.start()
+        self.others = [kind.elsewhere(case) for kind in (Bare, Others)]
         keep_memory()
         self.noise = sc.Noise.isotropic("gaussian", SIGMA, grid)
         self.seconds: dict[str, float] = {}
@@ -204,10 +209,12 @@ class Contest(Bare):
         """Seconds per vote of each, after one round to warm up."""
         runners, found = self.runners(), []
         for _ in range(number + 1):
-            self.others.send(True)
-            found.append(self.others.recv() | {name: runner() for name, runner in runners.items()})
-        self.others.send(False)
-        self.process.join()
+            found.append({name: runner() for name, runner in runners.items()})
+            for other in self.others:
+                other.send(True)
+                found[-1] |= other.recv()
+        for other in self.others:
+            other.send(False)
         return found[1:]
 
     def runners(self) -> dict[str, Callable[[], float]]:
@@ -252,9 +259,9 @@ def row(name: str, contest: Contest, rounds: list[Round]) -> str:
     loading = ", ".join(f"{key} {value:.1f}" for key, value in seconds.items() if key not in ("auto", "torch"))
     cells = [
         name,
-        f"{1e6 * median(alone):.1f}",
-        f"{1e6 * median(lambda s: alone(s, 'kept, ')):.1f}",
+        *(f"{1e6 * median(each):.1f}" for each in (lambda s: s["together"], alone, lambda s: alone(s, "kept, "))),
         *ratios,
+        over("auto", "together"),
         f"{median(lambda s: alone(s, 'kept, ') / s['auto']):.2f}",
         *(over("auto", k) for k in ("loop", "toolbox", "toolbox, block")),
     ]
@@ -311,9 +318,11 @@ def main() -> None:
     print(f"{torch.get_num_threads()} threads; over the bare eager network: above 1 certify is faster than it\n")
     head = [
         "network",
+        "one call (µs)",
         "bare (µs)",
         "bare, kept (µs)",
         *columns(),
+        "auto over one call",
         "auto over bare, kept",
         "auto over loop",
         "over toolbox",

@@ -150,10 +150,11 @@ class TestRefusals:
             with pytest.raises(StoreError, match="database of something else"):
                 use(SqliteStore(tmp_path))
 
-    def test_a_newer_format(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("format_", [1, 99])
+    def test_another_format(self, tmp_path: Path, format_: int) -> None:
         with SqliteStore(tmp_path) as store:
-            store.describe({"format": 99})
-        with pytest.raises(StoreError, match="has format 99"):
+            store.describe({"format": format_})
+        with pytest.raises(StoreError, match=f"has format {format_}"):
             SqliteStore(tmp_path).facts()
 
     def test_a_full_disk(

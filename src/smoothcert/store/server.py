@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Given = TypeVar("Given")
 SCHEMES = ("postgresql://", "postgres://")
-FORMAT = 1
+FORMAT = 2
 PATIENCE = 30.0  # seconds for which a connection that was lost is asked for again
 # A settler that stands still holds up all others, so the server ends its transaction, which has promised nothing yet.
 # READ COMMITTED, whatever the database prefers: each statement must see what was committed before the lock was had.

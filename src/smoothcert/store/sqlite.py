@@ -19,7 +19,7 @@ from smoothcert.store.keeper import MemoryFile
 from smoothcert.store.sql import SqlStore
 
 RESULTS = "results.sqlite"
-FORMAT = 1
+FORMAT = 2
 WAIT = 60  # seconds for another writer
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -120,14 +120,14 @@ class SqliteStore(SqlStore):
             return True
 
     def _check(self, db: sqlite3.Connection) -> None:
-        """Refuse another program's file, and one of a newer form."""
+        """Refuse another program's file, and one of another form."""
         tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if tables and "facts" not in tables:
             raise StoreError(f"{self.file} is a database of something else; give a run directory made by smoothcert")
         found = db.execute("SELECT value FROM facts WHERE name = 'format'").fetchone() if tables else (str(FORMAT),)
-        if found is None or not found[0].isdigit() or int(found[0]) > FORMAT:
+        if found is None or found[0] != str(FORMAT):
             raise StoreError(
-                f"{self.file} has format {found and found[0]}; this smoothcert reads up to {FORMAT}: install a newer one"
+                f"{self.file} has format {found and found[0]}; this smoothcert reads format {FORMAT} alone: use the one that made it"
             )
 
     @cached_property
