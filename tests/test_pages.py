@@ -28,8 +28,9 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Every block of a page, and every command in its text that says more than its name.
 PARTS = re.compile(r"^```(\w*)\n(.*?)^```|`(smoothcert [a-z]+ [^`]+)`", flags=re.DOTALL | re.MULTILINE)
-# The shell expands variables and loops; smoothcert only notes its words, and no other program is there.
-NOTING = """smoothcert() { printf '%s\\x1f' "$@"; printf '\\n'; }; command_not_found_handle() { :; }; PATH=/nowhere; """
+# The shell expands variables and loops; smoothcert only notes its words, a line at once since several may run side by side, and no
+# other program is there.
+NOTING = """smoothcert() { printf '%s\\n' "$(printf '%s\\x1f' "$@")"; }; command_not_found_handle() { :; }; PATH=/nowhere; """
 # What the pages take for granted: a network and data of one's own, in mynet.py, best.pt and images.npz.
 NETWORK = """
 from torch import nn

@@ -18,6 +18,7 @@ from smoothcert.laws import law_named
 from smoothcert.maths.intervals import lower_bound
 from smoothcert.polling import Pollster
 from smoothcert.radius import RadiusTarget, probability_for, proved_radius
+from smoothcert.seeds import TorchDraws
 from smoothcert.votes import Votes
 
 TARGET = RadiusTarget(law_named("gaussian"), 2.0, 10, 0.5)
@@ -307,17 +308,17 @@ class TestEngine:
 
     def test_shared_draws_are_made_once_for_many_inputs(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """160 inputs in waves of up to 64, 6 blocks each: about 24 draws, and 960 if each input made its own."""
-        drawn, fresh = [], Pollster._fresh
+        drawn, source = [], Pollster._source
 
-        def counted(self: Pollster, ask: Ask, number: int, noise: sc.Noise) -> torch.Tensor:
+        def counted(self: Pollster, ask: Ask, number: int) -> TorchDraws:
             drawn.append(number)
-            return fresh(self, ask, number, noise)
+            return source(self, ask, number)
 
         def slow(batch: torch.Tensor) -> torch.Tensor:
             time.sleep(0.0005)  # as long as other inputs need to be taken in
             return torch.stack([batch[:, 0], -batch[:, 0]], dim=1)
 
-        monkeypatch.setattr(Pollster, "_fresh", counted)
+        monkeypatch.setattr(Pollster, "_source", counted)
         noise = sc.Noise.isotropic("gaussian", 0.5)
         smoother = sc.Smoother(
             slow, noise, estimator="fixed", estimate=1_000, engine=sc.Engine(shared_noise=True, workers=1)

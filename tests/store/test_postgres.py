@@ -404,7 +404,7 @@ def test_tables_of_another_version_are_refused_untouched() -> None:
             lambda: PostgresStore(url, "b").describe({"a": 1}),
             lambda: PostgresStore(url, "a").indices(),
         ):
-            with pytest.raises(StoreError, match=r"version 99; this smoothcert reads version 1 alone"):
+            with pytest.raises(StoreError, match=r"version 99; this smoothcert reads version 2 alone"):
                 act()
         for table in ("facts", "memory_facts"):
             assert db.execute(f"SELECT count(*) FROM smoothcert.{table}").fetchall() == [(0,)]

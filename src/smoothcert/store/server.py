@@ -31,7 +31,7 @@ SET LOCAL idle_in_transaction_session_timeout = '60s';
 SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off';
 SELECT pg_advisory_xact_lock({key})
 """
-SCHEMA = """
+SCHEMA = f"""
 CREATE SCHEMA IF NOT EXISTS smoothcert;
 CREATE TABLE smoothcert.format (version integer NOT NULL);
 CREATE TABLE smoothcert.facts (run text, name text, value text NOT NULL, PRIMARY KEY (run, name));
@@ -48,7 +48,7 @@ CREATE TABLE smoothcert.memory_promises (memory text, sequence bigint, run text 
     label bigint NOT NULL, soundness text NOT NULL, radius double precision NOT NULL, norm double precision NOT NULL,
     shapes text NOT NULL, center bytea NOT NULL, scale bytea NOT NULL, details text NOT NULL, checksum bigint NOT NULL,
     PRIMARY KEY (memory, sequence), UNIQUE (memory, run, idx));
-INSERT INTO smoothcert.format VALUES (1);
+INSERT INTO smoothcert.format VALUES ({FORMAT});
 """
 
 # Read from the catalogue: to_regclass may answer from a cache that is older than the lock.
