@@ -62,6 +62,36 @@ def unbounded(asked: Subject) -> Quiet:
     return Quiet.of(asked, 1, [asked.mirrored(Phase.CHECK, 0, 2)], 1.0)
 
 
+class TestBudget:
+    """How often the network is asked while noise is chosen."""
+
+    def rows(self, tuner: Tuner, dim: int) -> int:
+        asked = []
+
+        def counting(batch: Tensor) -> Tensor:
+            asked.append(len(batch))
+            return torch.stack([-batch[:, 0], batch[:, 0]], dim=1)
+
+        x = torch.zeros(1, dim)
+        x[:, 0] = 0.2
+        tuner.choose(Smoother(counting, Noise("gaussian", 0.1), estimate=1_000), x, Noise("gaussian", 0.1), [0])
+        return sum(asked)
+
+    def test_large_inputs_get_fewer_copies_unless_a_number_is_given(self) -> None:
+        small, large, given = (
+            self.rows(tuner, dim)
+            for tuner, dim in ((DataDependent(), 8), (DataDependent(), 4 * 8192), (DataDependent(votes=400), 4 * 8192))
+        )
+        assert given == small
+        assert large <= 0.55 * small
+
+    def test_the_steps_of_the_ascent_too(self) -> None:
+        def rows(**given: int) -> int:
+            return self.rows(Ancer(steps=2, **given), 4 * 8192) - self.rows(Ancer(steps=1, **given), 4 * 8192)
+
+        assert 2 * rows() == rows(draws=64)
+
+
 class TestGap:
     @pytest.mark.parametrize(
         ("law", "norm", "exact"),

@@ -16,7 +16,7 @@ from smoothcert.maths.intervals import lower_bound
 from smoothcert.noise import Noise
 from smoothcert.registry import setting
 from smoothcert.smoother import Tuner
-from smoothcert.tuners.data_dependent import DataDependent
+from smoothcert.tuners.data_dependent import USUAL, DataDependent
 from smoothcert.tuners.echo import Quiet
 from smoothcert.tuners.subject import Mirrored, Phase, Subject, rivals_of, tuned
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 SIZES = (1.1, 1.0, 0.9)  # copies of the shape that was found, compared by votes
 ROOM = math.log(20.0)  # no coordinate above 20 times the least: where nothing matters it would grow for ever
+DRAWS, COMPARED = 64, 1000  # of inputs that are not large
 LOUD = 5.0  # the price of echo beyond its bound; on digits 20 left smaller regions, 2 much the same
 
 
@@ -45,17 +46,20 @@ class Ancer(Tuner):
     reads_input = True
 
     steps: int = setting(100, "steps of the ascent", least=1)
-    draws: int = setting(64, "noisy copies per step", least=2)
+    draws: int | None = setting(None, f"noisy copies per step: {DRAWS}, fewer above 8192 numbers", least=2)
     step_size: float = setting(0.25, "size of the first step", above=0)
     kappa: float = setting(1.5, "weight of the inner radius beside the volume", above=0)
-    votes: int = setting(1000, "votes that compare one noise with another", least=1)
+    votes: int | None = setting(
+        None, f"votes that compare one noise with another: {COMPARED}, fewer above 8192 numbers", least=1
+    )
     largest: float = setting(2.0, "the largest factor of the given noise, of the least scale", least=1)
     echo: float = setting(BOUND, HELP, least=0)
 
     @property
     def isotropic(self) -> DataDependent:
         """Who finds the noise that the ascent starts from, with no more votes than were asked for."""
-        return DataDependent(votes=min(self.votes, DataDependent.votes), largest=self.largest, echo=self.echo)
+        votes = None if self.votes is None else min(self.votes, USUAL)
+        return DataDependent(votes=votes, largest=self.largest, echo=self.echo)
 
     def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
         return tuned(smoother, x, start, indices, self.tune)
@@ -74,7 +78,7 @@ class Ancer(Tuner):
     def checks(self, subject: Subject) -> Iterator[Mirrored]:
         """The fresh draws that compare scales, block by block: all of them may be more than memory holds."""
         block = subject.smoother.plan.block
-        for step in range(math.ceil(self.votes / block)):
+        for step in range(math.ceil(subject.budget(self.votes, COMPARED) / block)):
             yield subject.mirrored(Phase.CHECK, step, block)
 
     def ascend(self, subject: Subject, isotropic: Tensor, label: int, quiet: Quiet) -> Tensor:
@@ -87,8 +91,9 @@ class Ancer(Tuner):
         groups = [{"params": [excess], "lr": self.step_size}, {"params": [base], "lr": self.step_size / 4}]
         optimizer = torch.optim.Adam(groups)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, self.steps)
+        draws = subject.budget(self.draws, DRAWS)
         for step in range(self.steps):
-            drawn = subject.mirrored(Phase.ANISOTROPIC, step, self.draws)
+            drawn = subject.mirrored(Phase.ANISOTROPIC, step, draws)
             scale = isotropic * (base + excess).exp()
             log_inner = base + margin_gap(subject, subject.logits(scale, drawn), label).log()
             loss = -log_inner - (log_inner + excess.mean()) / self.kappa

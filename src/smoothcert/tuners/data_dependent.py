@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 STEP = 1.25  # of the search, refined once by its root
 GAIN = 1.02  # the least that a step must promise: below it is chance
 LEAST = -13  # steps from the start: the factor 1/18
+USUAL = 400  # votes
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,9 @@ class DataDependent(Tuner):
     name = "data_dependent"
     reads_input = True
 
-    votes: int = setting(400, "votes that compare one noise with another", least=1)
+    votes: int | None = setting(
+        None, f"votes that compare one noise with another: {USUAL}, fewer above 8192 numbers", least=1
+    )
     largest: float = setting(2.0, "the largest factor of the given noise", least=1)
     echo: float = setting(BOUND, HELP, least=0)
 
@@ -50,7 +53,8 @@ class DataDependent(Tuner):
 
     def tune(self, subject: Subject) -> tuple[Tensor, int]:
         """The scale of one input, and the label that it is tuned for: the one that leads under the noise it starts from."""
-        start, drawn = subject.start.scale, subject.mirrored(Phase.ISOTROPIC, 0, self.votes)
+        votes = subject.budget(self.votes, USUAL)
+        start, drawn = subject.start.scale, subject.mirrored(Phase.ISOTROPIC, 0, votes)
         at_start = subject.answers(start, drawn)
         label = int(tally(at_start)[:-1].argmax())
         quiet = Quiet.of(subject, label, [drawn], self.echo)

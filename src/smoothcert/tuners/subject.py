@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from smoothcert.smoother import Smoother
 
 
+LARGE = 8192  # numbers of an input; above, the network is asked less often while noise is chosen
+FEWEST = 16
+
+
 class Phase(IntEnum):
     """What tuning draws are for; the phases share none. The numbers are part of every run and never change."""
 
@@ -63,6 +67,10 @@ class Subject:
     x: Tensor
     start: Noise
     gap: Gap
+
+    def budget(self, asked: int | None, usual: int) -> int:
+        """How many noisy copies: as many as asked for, else as usual, and of large inputs fewer, as one over the root of their size."""
+        return asked or max(FEWEST, round(usual * math.sqrt(min(1.0, LARGE / self.x.numel()))))
 
     def draws(self, phase: Phase, step: int, number: int) -> Tensor:
         """A keyed block of draws of the unit law: (number, *event), never used to certify."""
