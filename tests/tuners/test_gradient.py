@@ -80,14 +80,14 @@ class TestBudget:
     def test_large_inputs_get_fewer_copies_unless_a_number_is_given(self) -> None:
         small, large, given = (
             self.rows(tuner, dim)
-            for tuner, dim in ((DataDependent(), 8), (DataDependent(), 4 * 8192), (DataDependent(votes=400), 4 * 8192))
+            for tuner, dim in ((DataDependent(), 8), (DataDependent(), 4 * 3072), (DataDependent(votes=400), 4 * 3072))
         )
         assert given == small
         assert large <= 0.55 * small
 
     def test_the_steps_of_the_ascent_too(self) -> None:
         def rows(**given: int) -> int:
-            return self.rows(Ancer(steps=2, **given), 4 * 8192) - self.rows(Ancer(steps=1, **given), 4 * 8192)
+            return self.rows(Ancer(steps=2, **given), 4 * 3072) - self.rows(Ancer(steps=1, **given), 4 * 3072)
 
         assert 2 * rows() == rows(draws=64)
 

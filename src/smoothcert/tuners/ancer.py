@@ -46,11 +46,11 @@ class Ancer(Tuner):
     reads_input = True
 
     steps: int = setting(100, "steps of the ascent", least=1)
-    draws: int | None = setting(None, f"noisy copies per step: {DRAWS}, fewer above 8192 numbers", least=2)
+    draws: int | None = setting(None, f"noisy copies per step: {DRAWS}, fewer above 3072 numbers", least=2)
     step_size: float = setting(0.25, "size of the first step", above=0)
     kappa: float = setting(1.5, "weight of the inner radius beside the volume", above=0)
     votes: int | None = setting(
-        None, f"votes that compare one noise with another: {COMPARED}, fewer above 8192 numbers", least=1
+        None, f"votes that compare one noise with another: {COMPARED}, fewer above 3072 numbers", least=1
     )
     largest: float = setting(2.0, "the largest factor of the given noise, of the least scale", least=1)
     echo: float = setting(BOUND, HELP, least=0)

@@ -43,7 +43,7 @@ class DataDependent(Tuner):
     reads_input = True
 
     votes: int | None = setting(
-        None, f"votes that compare one noise with another: {USUAL}, fewer above 8192 numbers", least=1
+        None, f"votes that compare one noise with another: {USUAL}, fewer above 3072 numbers", least=1
     )
     largest: float = setting(2.0, "the largest factor of the given noise", least=1)
     echo: float = setting(BOUND, HELP, least=0)

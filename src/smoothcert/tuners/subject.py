@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from smoothcert.smoother import Smoother
 
 
-LARGE = 8192  # numbers of an input; above, the network is asked less often while noise is chosen
-FEWEST = 16
+LARGE = (
+    3072  # numbers of an input, as many as CIFAR-10 has; above, the network is asked less often while noise is chosen
+)
+FEWEST = 8
 
 
 class Phase(IntEnum):
