@@ -342,7 +342,7 @@ def test_the_same_seed_would_cast_the_same_votes_again(
 
 
 def test_options_by_name() -> None:
-    assert str(tuner_named("ancer:steps=7,kappa=3")).startswith("ancer:steps=7,draws=none,")
+    assert str(tuner_named("ancer:steps=7,draws=32,kappa=3")).startswith("ancer:steps=7,draws=32,step_size=")
     for spec, words in {
         "data_dependent:kappa=1": r"'kappa=1' is no parameter of it; it has votes, largest",
         "reuse": "lacks run: write reuse:run=…",
