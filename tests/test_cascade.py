@@ -156,6 +156,13 @@ def test_margins_chosen_with_an_input_freeze_its_certificate():
     x = inputs(4)
     found = on_a_line(chosen_on=x[1:2]).certify(x)
     assert [certificate.soundness.value for certificate in found] == ["global", "frozen", "global", "global"]
+    for chosen, same in (([0.0], [-0.0]), ([3 / 255], np.float32(3) * np.float32(1 / 255))):
+        cascade = sc.Cascade(
+            [sc.Smoother(always_one, sc.Noise("gaussian", 0.5, grid=1 / 255), estimate=100)],
+            chosen_on=torch.tensor(chosen)[None],
+        )
+        other = torch.as_tensor(np.reshape(same, (1, 1)), dtype=torch.float32)
+        assert cascade.certify(other)[0].soundness is sc.Soundness.FROZEN
     store = sc.certify_all(on_a_line(chosen_on=(x[:2].numpy(), [0, 1])), x, InMemoryStore())
     assert sorted(record.soundness.value for record in store.records()) == ["frozen", "frozen", "global", "global"]
     unchecked = sc.Cascade([stages(unsure, always_one)[0], *stages(always_one, sigmas=(0.5,), check=False)])

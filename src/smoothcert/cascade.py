@@ -21,6 +21,7 @@ from smoothcert.data.base import Dataset
 from smoothcert.data.guests import as_dataset, is_batch
 from smoothcert.errors import ModelError, SettingError
 from smoothcert.estimators.bounds import Bound
+from smoothcert.fronts.front import fingerprint_of, known_among
 from smoothcert.laws import Law
 from smoothcert.maths import FloatArray
 from smoothcert.maths.cascade import NO_PASS, Reach, StageScores, margin_reach, possible_answers
@@ -91,7 +92,7 @@ class Cascade(Smoother):
         self.stages = nn.ModuleList(stages)
         self.margins = tuple(map(float, [0.0] * len(stages) if margins is None else margins))
         margin_reach(np.zeros(len(stages)), np.zeros(len(stages)), self.margins)  # refuses margins that do not fit
-        self.seen = frozenset() if chosen_on is None else _marks(chosen_on)
+        self.seen = frozenset() if chosen_on is None else _fingerprints(chosen_on)
         self.classes = 0  # known once the networks were asked
 
     def __iter__(self) -> Iterator[Smoother]:
@@ -113,7 +114,7 @@ class Cascade(Smoother):
     def identity(self) -> dict[str, Any]:
         """All that the deployed cascade depends on, its inputs and the votes aside."""
         stages = [f"{_words(stage)} {_short(json.dumps(stage.identity, sort_keys=True))}" for stage in self]
-        chosen = _short("".join(sorted(self.seen))) if self.seen else None
+        chosen = _short(" ".join(map(str, sorted(self.seen)))) if self.seen else None
         return {**super().identity, "stages": stages, "margins": list(self.margins), "margins_chosen_on": chosen}
 
     def refer_to(self, dataset: Dataset) -> None:
@@ -202,7 +203,7 @@ class Cascade(Smoother):
         return found
 
     def _worth_of(self, x: Tensor) -> Soundness:
-        frozen = bool(self.seen) and _mark(x.cpu().numpy()) in self.seen
+        frozen = bool(self.seen) and known_among(self.seen, x.cpu().numpy(), self.noise.center_of(x))
         return weakest([stage._worth(own=frozen) for stage in self])
 
     def _chosen_class(self, at: int, votes: Votes) -> int:
@@ -324,16 +325,12 @@ def _part(batch: Batch, chosen: Sequence[int]) -> Batch:
     return Batch(batch.x[list(chosen)], [batch.indices[i] for i in chosen])
 
 
-def _marks(data: Any) -> frozenset[str]:
-    """A hash of every input of a batch or a data set."""
+def _fingerprints(data: Any) -> frozenset[int]:
+    """Every input of a batch or a data set."""
     if is_batch(data):
-        return frozenset(_mark(np.asarray(x)) for x in data)
+        return frozenset(fingerprint_of(np.asarray(x)) for x in data)
     dataset = as_dataset(data)
-    return frozenset(_mark(dataset.inputs([index])[0]) for index in range(len(dataset)))
-
-
-def _mark(x: Any) -> str:
-    return hashlib.sha256(np.ascontiguousarray(x, dtype=np.float32).data).hexdigest()[:16]
+    return frozenset(fingerprint_of(dataset.inputs([index])[0]) for index in range(len(dataset)))
 
 
 def _has_score(law: Law, norm: float) -> bool:

@@ -51,6 +51,13 @@ def worst(p: float) -> np.ndarray:
     return np.asarray(corners[np.linalg.norm(corners @ stretched.T, axis=1).argmax()])
 
 
+def certified(model: nn.Module, scale: np.ndarray | float, front: sc.Front, x: np.ndarray) -> list[sc.Certificate]:
+    """What VOTES votes prove of each input."""
+    noise, engine = sc.Noise("gaussian", scale), Engine(block=2_000)
+    smoother = sc.Smoother(model, noise, front=front, estimator="fixed", estimate=VOTES, seed=7, engine=engine)
+    return smoother.certify(torch.from_numpy(x))
+
+
 @pytest.mark.parametrize(
     "p", [pytest.param(1.0, marks=pytest.mark.slow), 2.0, pytest.param(math.inf, marks=pytest.mark.slow)]
 )
@@ -61,16 +68,7 @@ def test_no_ball_exceeds_the_distance_to_the_plane(p: float) -> None:
     gauges = np.linspace(0.3, 1.6, INPUTS)  # of the inputs, before the plane
     unit = np.linalg.norm(MATRIX @ towards / SCALE)
     x = (0.5 + gauges[:, None] / unit * towards).astype(np.float32)
-    smoother = sc.Smoother(
-        plane,
-        sc.Noise("gaussian", SCALE),
-        front=FRONT,
-        estimator="fixed",
-        estimate=VOTES,
-        seed=7,
-        engine=Engine(block=2_000),
-    )
-    found = smoother.certify(torch.from_numpy(x))
+    found = certified(plane, SCALE, FRONT, x)
     margins = np.abs((x.astype(float) - FRONT.offset) @ MATRIX.T @ weight + plane.offset)
     truth = margins / np.linalg.norm(MATRIX.T @ weight, ord=DUALS[p])
     ratio = np.array([c.region.inner_radius_in(p) for c in found if c.region is not None]) / truth
@@ -97,16 +95,7 @@ def test_noise_of_a_covariance_stops_at_the_plane(whole: bool, tmp_path: Path) -
     x = (0.5 + gauges[:, None] / deviation * (sigma @ weight)).astype(np.float32)
     front = Covariance(str(file)).make(Ground(ArrayDataset("flat", x), lambda: ArrayDataset("flat", x), Box(0, 1)))
     plane = Plane(torch.from_numpy(weight), offset=-0.5 * float(weight.sum()))
-    smoother = sc.Smoother(
-        Decoding(front, plane).eval(),
-        sc.Noise("gaussian", 1.0),
-        front=front,
-        estimator="fixed",
-        estimate=VOTES,
-        seed=7,
-        engine=Engine(block=2_000),
-    )
-    found = smoother.certify(torch.from_numpy(x))
+    found = certified(Decoding(front, plane).eval(), 1.0, front, x)
     truth = np.abs(x.astype(float) @ weight.astype(float) + plane.offset) / deviation
     ratio = np.array([c.region.radius for c in found if c.region is not None]) / truth
     assert all(c.soundness == "global" for c in found)

@@ -247,6 +247,11 @@ def fingerprint_of(x: npt.ArrayLike) -> int:
     return int.from_bytes(hashlib.sha256(content.tobytes()).digest()[:8], "little")
 
 
+def known_among(fingerprints: frozenset[int], x: npt.ArrayLike, center: npt.ArrayLike) -> bool:
+    """Is it one of these, as it was given or as a certificate means it? A pixel can be written in more than one way."""
+    return not fingerprints.isdisjoint((fingerprint_of(x), fingerprint_of(center)))
+
+
 class _Behind(Dataset):
     """A data set seen through a front."""
 

@@ -319,9 +319,7 @@ class Memory:
         if not np.all(np.isfinite(point)):
             raise InputError("the input holds NaN or infinite values; every coordinate must be a finite number")
         owner = facts["owner"] if isinstance(facts["owner"], dict) else {}
-        if (
-            "domain" not in owner or "front" in owner
-        ):  # numbers behind a front are on the front's grid, not on that of inputs
+        if "domain" not in owner or "front" in owner:  # behind a front numbers lie on its grid, not on that of inputs
             return point
         return certified_point(point, owner["domain"])
 

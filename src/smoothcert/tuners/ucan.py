@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.errors import InputError, SettingError, WeightsError
-from smoothcert.fronts.front import fingerprint_of
+from smoothcert.fronts.front import known_among
 from smoothcert.models.weights import load_weights, read_metadata, read_state, save_weights
 from smoothcert.noise import Noise
 from smoothcert.registry import setting
@@ -51,7 +51,8 @@ class DatasetWise(Tuner):
         return self.learned
 
     def chosen_by(self, noise: Noise, x: Tensor) -> bool:
-        return bool(self.learned.fitted) and fingerprint_of(noise.center_of(x)) in self.learned.fitted
+        fitted = self.learned.fitted
+        return bool(fitted) and known_among(fitted, x.detach().cpu().numpy(), noise.center_of(x))
 
     def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
         _check_shape(self.learned.factors.shape, x)
