@@ -65,6 +65,8 @@ class Cascade(Smoother):
     ('global', 0.001)
     """
 
+    is_plain = False
+
     def __init__(
         self,
         stages: Sequence[Smoother],
@@ -138,10 +140,10 @@ class Cascade(Smoother):
             stage.probe(batch)
             self.probes |= {(at, *shape): probe for shape, probe in stage.probes.items()}
         if not self.classes and len(x):
-            self.classes = self._count_classes(x[:1])
+            self.classes = self.count_classes(x[:1])
         return x
 
-    def _count_classes(self, x: Tensor) -> int:
+    def count_classes(self, x: Tensor) -> int:
         """How many classes there are beside passing on; refused if the stages do not agree."""
         outputs: list[int] = []
         for stage in self:
@@ -154,6 +156,12 @@ class Cascade(Smoother):
                 "the last: give networks of the same data"
             )
         return outputs[-1]
+
+    def own_facts(self, poll: Poll, dataset: Dataset) -> dict[str, Any]:
+        """The votes of every stage that was asked; no noise is that of the whole."""
+        assert isinstance(poll, StagePoll)
+        tables = tuple((*map(int, votes.counts[0, -1]), int(votes.invalid[0, -1])) for votes in poll.asked)
+        return {"law": self.words, "scale": 1.0, "loc": 0.0, "stages": tables}
 
     def forward(self, x: Tensor) -> Tensor:
         """A cascade has no one table of probabilities to differentiate; ask its stages."""
