@@ -96,5 +96,7 @@ def test_the_margin_is_that_of_the_stage_that_answers():
     [finding] = sc.attack([claimed], whole, x, attacks=["random"], budget=200, votes=400)
     for attempt in finding.attempts:
         assert attempt.votes == 800
-        assert attempt.margin == pytest.approx(0.16, abs=0.15)  # 2Φ(0.2) − 1, within three standard deviations of 400 votes
+        assert attempt.margin == pytest.approx(
+            0.16, abs=0.15
+        )  # 2Φ(0.2) − 1, within three standard deviations of 400 votes
         assert not attempt.violated

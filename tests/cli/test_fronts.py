@@ -10,9 +10,11 @@ import pytest
 import smoothcert.cli
 from smoothcert.cli.flags import Given
 from smoothcert.cli.of_run import certified_with
+from smoothcert.errors import SettingError
 from smoothcert.explore.explorer import Explorer
 from smoothcert.explore.slices import Asked
 from smoothcert.fronts import PrincipalComponents
+from smoothcert.merge import merge
 from smoothcert.store import open_run
 
 CHANCE = np.random.default_rng(0)
@@ -184,3 +186,23 @@ def test_what_is_refused(ok) -> None:
             "train", "--model", "mlp", "--data", "halves.npz", "--sigma", 1, "--front", front, "--out", "m", fails=True
         )
         assert words in told
+
+
+def test_who_cannot_do_it_says_so_before_any_work(ok, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settling parts, and serving: neither fits the front, reads the data nor writes anything."""
+    Path("same.py").write_text(
+        "import torch\ndef same():\n    torch.manual_seed(0)\n    return torch.nn.Linear(4, 2).eval()\n"
+    )
+    monkeypatch.syspath_prepend(".")
+    given = ("--model", "same:same", "--data", "others.npz", "--sigma", 0.5, "--front", "pca:4")
+    for shard in (1, 2):
+        ok("certify", *given, "--limit", 2, "--shard", f"{shard}/2", "-n", 200, "--out", f"part-{shard}")
+    monkeypatch.setattr("smoothcert.data.load", lambda *_, **__: pytest.fail("the data were read"))
+    told = ok("merge", "part-1", "part-2", "--memory", "--out", "whole", fails=True)
+    assert "behind a front" in told
+    assert "leave --memory out" in told
+    with pytest.raises(SettingError, match="behind a front"):
+        merge(["part-1", "part-2"], "whole", memory="whole")
+    assert not Path("whole").exists()
+    assert "cannot answer behind a front" in ok("serve", *given, fails=True)
+    assert "not for a cascade" in ok("serve", "--cascade", "none.toml", fails=True)

@@ -43,7 +43,7 @@ def indices_of(settings: DataSettings, dataset: Dataset) -> list[int]:
 
 
 def _is_file(source: str) -> bool:
-    """Does the model's file say how many classes it has?"""
+    """Did training write this model, into a file that says how many classes it has?"""
     return Path(source).suffix == ".safetensors"
 
 
@@ -72,14 +72,22 @@ def noise_is_told(settings: NoiseSettings) -> None:
         )
 
 
+def front_source(settings: NoiseSettings, model: str | None) -> str | None:
+    """The name of a front, or the file of the one that training wrote beside the model."""
+    from smoothcert.fronts import FILE
+
+    if settings.front is not None or model is None or not _is_file(model):
+        return settings.front
+    beside = Path(model).with_name(FILE)
+    return str(beside) if beside.is_file() else None
+
+
 def front_of(settings: NoiseSettings, data: DataSettings, dataset: Dataset, model: str | None = None) -> Front | None:
     """The front that is named, or the one that training wrote beside the model; U is of training data alone."""
-    from smoothcert.fronts import FILE, Ground, front_named
+    from smoothcert.fronts import Ground, front_named
     from smoothcert.maths.boxed import Box
 
-    source, beside = settings.front, None if model is None else Path(model).with_name(FILE)
-    if source is None and beside is not None and Path(model or "").suffix == ".safetensors" and beside.is_file():
-        source = str(beside)
+    source = front_source(settings, model)
     if source is None:
         return None
     box = dataset.box if settings.box in ("auto", "none") else Box.read(settings.box)
