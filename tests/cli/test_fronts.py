@@ -15,6 +15,7 @@ from smoothcert.explore.explorer import Explorer
 from smoothcert.explore.slices import Asked
 from smoothcert.fronts import PrincipalComponents
 from smoothcert.merge import merge
+from smoothcert.models import load_model
 from smoothcert.store import open_run
 
 CHANCE = np.random.default_rng(0)
@@ -167,16 +168,17 @@ def test_noise_of_a_covariance(ok, tmp_path: Path) -> None:
     assert all(copy["picture"] for copy in seen["copies"])
 
 
-def test_it_is_fitted_once(ok, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_fitted_once_and_the_model_loaded_once(ok, monkeypatch: pytest.MonkeyPatch) -> None:
     """To measure which runtime is fastest takes a classifier too."""
     Path("flat.py").write_text("from torch import nn\ndef flat():\n    return nn.Linear(4, 2).eval()\n")
     monkeypatch.syspath_prepend(".")
-    fitted, fit = [], PrincipalComponents.fit
+    loaded, load, fitted, fit = [], load_model, [], PrincipalComponents.fit
+    monkeypatch.setattr("smoothcert.models.load_model", lambda *given, **more: loaded.append(1) or load(*given, **more))
     monkeypatch.setattr(PrincipalComponents, "fit", lambda self, *given: fitted.append(1) or fit(self, *given))
     given = ("--model", "flat:flat", "--data", "others.npz", "--sigma", 0.5, "--front", "pca:4")
     for more in ((), ("--dry-run",)):
         ok("certify", *given, "--limit", 1, "-n", 200, "--out", f"a{len(more)}", *more)
-    assert len(fitted) == 2
+    assert len(fitted) == len(loaded) == 2
 
 
 def test_what_is_refused(ok) -> None:

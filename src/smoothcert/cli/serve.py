@@ -20,6 +20,7 @@ from smoothcert.plan import IN_RUN
 from smoothcert.serve.settings import NO_FRONT, ONE_CLASSIFIER, Serving
 
 if TYPE_CHECKING:
+    from smoothcert.cli.build import Models
     from smoothcert.memory.memory import Memory
     from smoothcert.serve.service import Service
 
@@ -80,10 +81,11 @@ def _loaded(settings: Served, run: str | None) -> Service:
     from smoothcert.serve.service import Service
 
     dataset = dataset_of(settings.data)
-    chosen, _ = with_runtime(settings, dataset, [0], run or "")
+    models: Models = {}
+    chosen, _ = with_runtime(settings, dataset, [0], run or "", models)
     # Half of a larger block would be cast in vain where the class of one input is chosen.
     block = chosen.engine.block or min(default_block(dataset.shape), chosen.votes.select)
-    smoother = smoother_of(replace(chosen, engine=replace(chosen.engine, block=block)), dataset)
+    smoother = smoother_of(replace(chosen, engine=replace(chosen.engine, block=block)), dataset, models=models)
     memory = _memory(settings.votes.memory, run)
     if not memory.lasting:
         errors.print("note: without --memory, promises end with the server")
