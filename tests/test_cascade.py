@@ -14,7 +14,7 @@ import smoothcert as sc
 from smoothcert.cascade import StagePoll
 from smoothcert.certificates import Ballot
 from smoothcert.data.guests import as_dataset
-from smoothcert.errors import ModelError, RunError, SettingError
+from smoothcert.errors import InputError, ModelError, RunError, SettingError
 from smoothcert.explore.explorer import Explorer
 from smoothcert.maths.boxed import Box
 from smoothcert.recertify import recertify
@@ -156,13 +156,16 @@ def test_margins_chosen_with_an_input_freeze_its_certificate():
     x = inputs(4)
     found = on_a_line(chosen_on=x[1:2]).certify(x)
     assert [certificate.soundness.value for certificate in found] == ["global", "frozen", "global", "global"]
-    for chosen, same in (([0.0], [-0.0]), ([3 / 255], np.float32(3) * np.float32(1 / 255))):
-        cascade = sc.Cascade(
-            [sc.Smoother(always_one, sc.Noise("gaussian", 0.5, grid=1 / 255), estimate=100)],
-            chosen_on=torch.tensor(chosen)[None],
-        )
-        other = torch.as_tensor(np.reshape(same, (1, 1)), dtype=torch.float32)
-        assert cascade.certify(other)[0].soundness is sc.Soundness.FROZEN
+    divided, multiplied = (np.float32([[3]]) / np.float32(7), np.float32([[3]]) * np.float32(1 / 7))
+    assert divided != multiplied
+    same = [(np.float32([[0.0]]), np.float32([[-0.0]])), (divided, multiplied), (multiplied, divided)]
+    for chosen, other in same:
+        noise = sc.Noise("gaussian", 0.5, grid=1 / 7)
+        cascade = sc.Cascade([sc.Smoother(always_one, noise, estimate=100)], chosen_on=torch.from_numpy(chosen))
+        assert cascade.certify(torch.from_numpy(other))[0].soundness is sc.Soundness.FROZEN
+    for unclear, words in ((torch.zeros(1, 3, dtype=torch.uint8), "uint8"), (x[0], "give a batch")):
+        with pytest.raises(InputError, match=words):
+            on_a_line(chosen_on=unclear)
     store = sc.certify_all(on_a_line(chosen_on=(x[:2].numpy(), [0, 1])), x, InMemoryStore())
     assert sorted(record.soundness.value for record in store.records()) == ["frozen", "frozen", "global", "global"]
     unchecked = sc.Cascade([stages(unsure, always_one)[0], *stages(always_one, sigmas=(0.5,), check=False)])

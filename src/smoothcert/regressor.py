@@ -55,6 +55,8 @@ class SmoothedRegressor(Smoother):
     (True, 'global')
     """
 
+    is_plain = False
+
     def __init__(
         self,
         model: Callable[[Tensor], Any],
@@ -119,6 +121,13 @@ class SmoothedRegressor(Smoother):
     def truths_of(self, dataset: Dataset, indices: Sequence[int]) -> list[int | None]:
         """None: numbers have no classes."""
         return [None] * len(indices)
+
+    def count_classes(self, x: Tensor) -> None:
+        """None: numbers have no classes."""
+
+    def own_facts(self, poll: Poll, dataset: Dataset) -> dict[str, Any]:
+        """The number that is to be compared with."""
+        return {"target": dataset.targets([poll.index])[0]}
 
     def forward(self, x: Tensor) -> Tensor:
         """The median over ``forward_draws`` noisy copies, differentiable in x: (batch,)."""

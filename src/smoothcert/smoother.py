@@ -153,6 +153,8 @@ class Smoother(nn.Module, metaclass=_Brief):
     ('global', 2000)
     """
 
+    is_plain: ClassVar[bool] = True  # one classifier, whose answers are classes: nothing else has a memory or is served
+
     def __init__(
         self,
         model: Callable[[Tensor], Any],
@@ -406,6 +408,17 @@ class Smoother(nn.Module, metaclass=_Brief):
     def truths_of(self, dataset: Dataset, indices: Sequence[int]) -> list[int | None]:
         """The true classes of these inputs."""
         return dataset.truths(indices)
+
+    def count_classes(self, x: Tensor) -> int | None:
+        """How many classes there are, by the answer to one input, (1, \\*event); None where answers are numbers."""
+        make_fixed(self.model)
+        rows = x.to(self.device).repeat(self.plan.block, *[1] * (x.ndim - 1))
+        with torch.inference_mode():
+            return self.pollster.classify(rows).shape[1]
+
+    def own_facts(self, poll: Poll, dataset: Dataset) -> dict[str, Any]:
+        """What a record says otherwise than that of one classifier under noise would."""
+        return {}
 
     def polls(self, batches: Iterable[Batch]) -> Iterator[Poll]:
         """The votes on each input, in order; new inputs are taken in while hard ones are still being decided.

@@ -7,7 +7,6 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
-from importlib.resources import files
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -17,8 +16,8 @@ from torch import Tensor
 
 import smoothcert.serve
 from smoothcert.errors import InputError, SettingError, SmoothcertError
+from smoothcert.report.document import POLICY, document
 from smoothcert.report.fairness import MEANING
-from smoothcert.report.page import POLICY, assembled
 from smoothcert.serve import inputs
 from smoothcert.serve.asking import following, last, while_there
 from smoothcert.serve.guard import Guard
@@ -108,12 +107,11 @@ async def _load(state: State, load: Callable[[], Service]) -> None:
 
 def _page(app: FastAPI, settings: Serving) -> None:
     """What a browser shows of the server; it holds nothing that a token guards."""
-    template, own, asking = (
-        files(smoothcert.serve).joinpath("page", f"serve.{kind}").read_text(encoding="utf-8")
-        for kind in ("html", "css", "js")
-    )
     told = {"token": bool(settings.tokens), "meanings": {label.value: words for label, words in MEANING.items()}}
-    page = HTMLResponse(assembled(template, told, own=own, asking=asking), headers={"Content-Security-Policy": POLICY})
+    text = document(
+        told, title="smoothcert serve", heading="Ask for a certificate", start="askForCertificates", own="serve"
+    )
+    page = HTMLResponse(text, headers={"Content-Security-Policy": POLICY})
 
     @app.get("/", include_in_schema=False)
     async def root() -> Response:

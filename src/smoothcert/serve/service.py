@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smoothcert.cascade import Cascade
 from smoothcert.certificates import Certificate, Soundness
 from smoothcert.data.base import Dataset
 from smoothcert.errors import ModelError, NotFixed, RunError, SettingError
@@ -25,7 +24,6 @@ from smoothcert.maths.sequential import undecided
 from smoothcert.memory.memory import Memory
 from smoothcert.regions import Region
 from smoothcert.registry import written
-from smoothcert.regressor import SmoothedRegressor
 from smoothcert.serve.counter import Counter
 from smoothcert.serve.line import Line
 from smoothcert.serve.messages import Answer, Asked, Status
@@ -50,7 +48,7 @@ class Service:
     def __init__(self, smoother: Smoother, dataset: Dataset, memory: Memory | None, settings: Serving) -> None:
         if smoother.front is not None:
             raise SettingError(NO_FRONT)
-        if isinstance(smoother, Cascade | SmoothedRegressor):  # the desk below asks one classifier for classes
+        if not smoother.is_plain:  # the desk below asks one classifier for classes
             raise SettingError(ONE_CLASSIFIER)
         self.smoother, self.settings, self.metrics = smoother, settings, Metrics()
         self.shape, self.grid = tuple(dataset.shape), dataset.grid
