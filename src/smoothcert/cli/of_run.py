@@ -12,7 +12,6 @@ from smoothcert.cli.build import dataset_of, smoother_of
 from smoothcert.cli.flags import Given
 from smoothcert.config import Settings
 from smoothcert.errors import ModelError, RunError
-from smoothcert.maths.grid import box_of
 from smoothcert.plan import Voting
 from smoothcert.sections import Source, from_toml
 
@@ -79,6 +78,7 @@ def where_it_began(run: Place) -> dict[str, str]:
 
 def kept_by(run: Place) -> Source:
     """The settings that a run was certified with; of one made in Python, what its configuration tells of them."""
+    from smoothcert.maths.grid import box_of
     from smoothcert.store import directory_of, open_run
 
     with open_run(run) as store:
@@ -134,6 +134,7 @@ def _told_by(configuration: Mapping[str, Any], run: Place) -> Source:
             f"{run} does not say how it was certified (its configuration lacks {', '.join(missing)}); certify anew, or use "
             "Python: smoothcert.attack(certificates, smoother, x)"
         )
+    from smoothcert.maths.grid import box_of
     from smoothcert.views import REGISTRY
 
     told = {path: configuration[name] for path, name in named.items()}
