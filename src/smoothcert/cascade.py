@@ -197,7 +197,7 @@ class Cascade(Smoother):
             left = [i for i in range(number) if labels[i] < 0]
             tables = self._tables(at, _part(batch, left), Stage.SELECT, stage.select)
             for i, (votes, spent) in zip(left, tables, strict=True):
-                labels[i], chosen[i] = self._chosen_class(at, votes), votes
+                labels[i], chosen[i] = self.chosen_class(at, votes), votes
                 seconds[i] += spent
         asked: list[list[Votes]] = [[] for _ in range(number)]
         for at, stage in enumerate(self):
@@ -217,7 +217,7 @@ class Cascade(Smoother):
         frozen = bool(self.seen) and known_among(self.seen, x.cpu().numpy(), self.noise.center_of(x))
         return weakest([stage.inquiry.worth(own=frozen) for stage in self])
 
-    def _chosen_class(self, at: int, votes: Votes) -> int:
+    def chosen_class(self, at: int, votes: Votes) -> int:
         """The class that these votes would have the stage accept; -1 if it passes on."""
         counts, trials = votes.counts[0, -1], int(votes.trials[0, -1])
         scores = self._scores(at, np.clip(counts / trials, 0.5 / trials, 1 - 0.5 / trials))
