@@ -174,12 +174,13 @@ class Cascade(Smoother):
     def _tables(self, at: int, batch: Batch, kind: Stage, votes: int) -> list[tuple[Votes, float]]:
         """The votes of one stage on each input of a batch, and the seconds that they took."""
         stage = list(self)[at]
-        counts = stage.driver.run(stage._count(item, kind, np.array([votes])) for item in stage._prepared(batch))
+        inquiry = stage.inquiry
+        counts = stage.driver.run(inquiry.count(item, kind, np.array([votes])) for item in inquiry.prepared(batch))
         return [(count.votes(), count.seconds / stage.driver.places) for count in counts]
 
     def polls(self, batches: Iterable[Batch]) -> Iterator[StagePoll]:
         """The votes on each input, in order: of all stages that could matter, batch by batch."""
-        for batch in map(self._held, batches):
+        for batch in map(self.inquiry.held, batches):
             x = self.probe(batch)
             yield from self._polled(Batch(x, batch.indices))
         for stage in self:
@@ -196,7 +197,7 @@ class Cascade(Smoother):
             left = [i for i in range(number) if labels[i] < 0]
             tables = self._tables(at, _part(batch, left), Stage.SELECT, stage.select)
             for i, (votes, spent) in zip(left, tables, strict=True):
-                labels[i], chosen[i] = self._chosen_class(at, votes), votes
+                labels[i], chosen[i] = self.chosen_class(at, votes), votes
                 seconds[i] += spent
         asked: list[list[Votes]] = [[] for _ in range(number)]
         for at, stage in enumerate(self):
@@ -214,9 +215,9 @@ class Cascade(Smoother):
 
     def _worth_of(self, x: Tensor) -> Soundness:
         frozen = bool(self.seen) and known_among(self.seen, x.cpu().numpy(), self.noise.center_of(x))
-        return weakest([stage._worth(own=frozen) for stage in self])
+        return weakest([stage.inquiry.worth(own=frozen) for stage in self])
 
-    def _chosen_class(self, at: int, votes: Votes) -> int:
+    def chosen_class(self, at: int, votes: Votes) -> int:
         """The class that these votes would have the stage accept; -1 if it passes on."""
         counts, trials = votes.counts[0, -1], int(votes.trials[0, -1])
         scores = self._scores(at, np.clip(counts / trials, 0.5 / trials, 1 - 0.5 / trials))

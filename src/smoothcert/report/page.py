@@ -14,7 +14,7 @@ import smoothcert
 from smoothcert.certificates import Soundness
 from smoothcert.errors import without_passwords
 from smoothcert.maths import FloatArray
-from smoothcert.maths.geometry import percent_down, round_down
+from smoothcert.maths.geometry import digits_of, percent_down, round_down
 from smoothcert.metrics import distributions
 from smoothcert.metrics.bands import CONFIDENCE, accuracy_band
 from smoothcert.metrics.curves import average_certified_radius, certified_accuracy, echoes, votes_of
@@ -231,11 +231,6 @@ def _distance(mark: Mark | None) -> float | None:
 
 def _down(value: float | None, digits: int) -> float | None:
     return None if value is None or math.isnan(value) else float(round_down(value, digits))
-
-
-def digits_of(largest: float) -> int:
-    """Decimals that show four digits of the largest radius; 20 at most, which no radius of use needs."""
-    return min(20, max(3, 3 - math.floor(math.log10(largest)))) if 0 < largest < math.inf else 3
 
 
 def run_of(run: Run) -> dict[str, Any]:
