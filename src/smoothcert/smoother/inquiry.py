@@ -133,7 +133,7 @@ class Inquiry:
         smoother, tuner = self.smoother, self.smoother.tuner
         x = smoother.probe(batch)
         began = perf_counter()
-        noise = tuner.choose(smoother, x, smoother.noise, batch.indices)
+        noise = tuner.choose(smoother, x.clone(), smoother.noise, batch.indices)
         each = (perf_counter() - began) / max(len(x), 1)
         own = tuner.reads_input or noise.per_input(x.ndim - 1)
         for position, index in enumerate(batch.indices):
@@ -268,7 +268,10 @@ class Inquiry:
 
 
 def checked(x: Tensor | FloatArray) -> Tensor:
-    """The batch as a float32 tensor (batch, *event), refused when it is empty of axes, not numbers, or not finite."""
+    """The batch as a float32 tensor (batch, *event) of its own, refused when it is empty of axes, not numbers, or not finite.
+
+    A copy: whoever gave the batch may use its memory for the next one while votes are cast on this.
+    """
     tensor = torch.as_tensor(x)
     if tensor.ndim < 2:
         raise InputError(
@@ -276,7 +279,7 @@ def checked(x: Tensor | FloatArray) -> Tensor:
         )
     if tensor.dtype == torch.uint8:
         raise InputError("the input has dtype uint8; give pixels as floats in [0, 1]: x / 255")
-    tensor = tensor.float()
+    tensor = tensor.detach().to(torch.float32, copy=True)
     bad = (~tensor.flatten(1).isfinite()).any(dim=1).nonzero().flatten().tolist()
     if bad:
         raise InputError(
