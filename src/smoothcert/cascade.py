@@ -116,8 +116,8 @@ class Cascade(Smoother):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """All that the deployed cascade depends on, its inputs and the votes aside."""
-        stages = [f"{_words(stage)} {_short(json.dumps(stage.identity, sort_keys=True))}" for stage in self]
+        """All that the deployed cascade depends on, its inputs aside; of votes those that the plan of the whole does not tell."""
+        stages = [f"{_words(stage)} {_short(json.dumps(_decides(stage), sort_keys=True))}" for stage in self]
         chosen = _short(" ".join(map(str, sorted(self.seen)))) if self.seen else None
         return {**super().identity, "stages": stages, "margins": list(self.margins), "margins_chosen_on": chosen}
 
@@ -326,6 +326,11 @@ def _aligned(votes: Votes | None, first: Votes) -> Votes:
 
 def _words(stage: Smoother) -> str:
     return f"{stage.noise.law} {float(stage.noise.scale.min()):.3g}"
+
+
+def _decides(stage: Smoother) -> list[Any]:
+    engine = stage.engine
+    return [stage.identity, stage.select, stage.plan.trials, engine.block, engine.shared_noise]
 
 
 def _short(text: str) -> str:
