@@ -17,6 +17,7 @@ from smoothcert.data.guests import as_dataset
 from smoothcert.errors import InputError, ModelError, RunError, SettingError
 from smoothcert.explore.explorer import Explorer
 from smoothcert.maths.boxed import Box
+from smoothcert.merge import merge
 from smoothcert.recertify import recertify
 from smoothcert.records.record import Record, certificate_of
 from smoothcert.serve.service import Service
@@ -188,13 +189,17 @@ def test_records_hold_the_votes_of_every_stage_and_a_run_goes_on(tmp_path):
         assert certificate_of(record, certificate.region.center, InMemoryStore()).region == certificate.region
     assert runs[0].lines[0].noise == "cascade gaussian 0.5 → gaussian 0.5"
     assert runs[0].figure()._repr_png_()[:4] == b"\x89PNG"
-    for other in (sc.Cascade(stages(unsure, always_one)), on_a_line(chosen_on=x), stages(always_one, sigmas=(0.5,))[0]):
+    more = [*stages(unsure, sigmas=(0.5,)), *stages(always_one, sigmas=(0.5,), estimate=4_000)]
+    others = (sc.Cascade(stages(unsure, always_one)), on_a_line(chosen_on=x), sc.Cascade(more, (MARGIN, 0.0)))
+    for other in (*others, stages(always_one, sigmas=(0.5,))[0]):
         with pytest.raises(RunError, match="another configuration"):
             sc.certify_all(other, (x, [1, 1, 1, 0, 0, 0]), part)
     with pytest.raises(SettingError, match="of a cascade"):
         recertify(part, tmp_path / "again", {"alpha": 0.01})
     with pytest.raises(SettingError, match="memory"):
         sc.certify_all(on_a_line(), x, tmp_path / "kept", memory=tmp_path / "memory.sqlite")
+    with pytest.raises(SettingError, match="go through no memory"):
+        merge([part], tmp_path / "kept", dataset=as_dataset((x, [1, 1, 1, 0, 0, 0])), memory=tmp_path / "kept")
 
 
 def linear(classes):

@@ -116,8 +116,8 @@ class Cascade(Smoother):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """All that the deployed cascade depends on, its inputs and the votes aside."""
-        stages = [f"{_words(stage)} {_short(json.dumps(stage.identity, sort_keys=True))}" for stage in self]
+        """All that the deployed cascade depends on, its inputs aside; of votes those that the plan of the whole does not tell."""
+        stages = [f"{_words(stage)} {_short(json.dumps(_decides(stage), sort_keys=True))}" for stage in self]
         chosen = _short(" ".join(map(str, sorted(self.seen)))) if self.seen else None
         return {**super().identity, "stages": stages, "margins": list(self.margins), "margins_chosen_on": chosen}
 
@@ -174,12 +174,13 @@ class Cascade(Smoother):
     def _tables(self, at: int, batch: Batch, kind: Stage, votes: int) -> list[tuple[Votes, float]]:
         """The votes of one stage on each input of a batch, and the seconds that they took."""
         stage = list(self)[at]
-        counts = stage.driver.run(stage._count(item, kind, np.array([votes])) for item in stage._prepared(batch))
+        inquiry = stage.inquiry
+        counts = stage.driver.run(inquiry.count(item, kind, np.array([votes])) for item in inquiry.prepared(batch))
         return [(count.votes(), count.seconds / stage.driver.places) for count in counts]
 
     def polls(self, batches: Iterable[Batch]) -> Iterator[StagePoll]:
         """The votes on each input, in order: of all stages that could matter, batch by batch."""
-        for batch in map(self._held, batches):
+        for batch in map(self.inquiry.held, batches):
             x = self.probe(batch)
             yield from self._polled(Batch(x, batch.indices))
         for stage in self:
@@ -214,7 +215,7 @@ class Cascade(Smoother):
 
     def _worth_of(self, x: Tensor) -> Soundness:
         frozen = bool(self.seen) and known_among(self.seen, x.cpu().numpy(), self.noise.center_of(x))
-        return weakest([stage._worth(own=frozen) for stage in self])
+        return weakest([stage.inquiry.worth(own=frozen) for stage in self])
 
     def chosen_class(self, at: int, votes: Votes) -> int:
         """The class that these votes would have the stage accept; -1 if it passes on."""
@@ -325,6 +326,11 @@ def _aligned(votes: Votes | None, first: Votes) -> Votes:
 
 def _words(stage: Smoother) -> str:
     return f"{stage.noise.law} {float(stage.noise.scale.min()):.3g}"
+
+
+def _decides(stage: Smoother) -> list[Any]:
+    engine = stage.engine
+    return [stage.identity, stage.select, stage.plan.trials, engine.block, engine.shared_noise]
 
 
 def _short(text: str) -> str:

@@ -84,6 +84,10 @@ def check_settles(configuration: Mapping[str, Any]) -> None:
             "these parts are of a classifier behind a front, whose memory keeps regions of the front's numbers, and merge "
             "settles regions of inputs; leave --memory out, or certify all inputs in one run with --memory"
         )
+    if {"stages", "task"} & configuration.keys():
+        raise SettingError(
+            "these parts are of a cascade or a regressor, whose answers go through no memory; leave --memory out"
+        )
     check_convex(float(configuration["norm"]))
 
 

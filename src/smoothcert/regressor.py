@@ -158,8 +158,8 @@ class SmoothedRegressor(Smoother):
         asked = {}
 
         def counts() -> Iterator[Gathered]:
-            for batch in map(self._held, batches):
-                for item in self._prepared(batch):
+            for batch in map(self.inquiry.held, batches):
+                for item in self.inquiry.prepared(batch):
                     asked[item.index] = item
                     scene = Measured(item.x.to(self.device), item.noise)
                     yield Gathered(item.index, stage, scene, np.array([votes]), self.plan.block)

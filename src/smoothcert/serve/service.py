@@ -232,7 +232,7 @@ class Service:
             return
         if point.poll is None or point.job is None:
             assert point.x is not None  # it is let go once all votes are in
-            point.job, point.poll = self.smoother.begin(point.x, point.index, point.only)
+            point.job, point.poll = self.smoother.inquiry.begin(point.x, point.index, point.only)
         self.line.put(client, point)
         self.points.begun(point)
         self._feed()
