@@ -329,8 +329,8 @@ def _words(stage: Smoother) -> str:
 
 
 def _decides(stage: Smoother) -> list[Any]:
-    engine = stage.engine
-    return [stage.identity, stage.select, stage.plan.trials, engine.block, engine.shared_noise]
+    # The block as it was fitted to the inputs: a run that goes on is told it, and its first start was not.
+    return [stage.identity, stage.select, stage.plan.trials, stage.plan.block, stage.engine.shared_noise]
 
 
 def _short(text: str) -> str:
