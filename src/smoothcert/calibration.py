@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
+from operator import attrgetter
 
 import torch
 from torch import Tensor
@@ -26,9 +27,9 @@ from smoothcert.sight import Sight
 
 # Compiling takes tens of seconds, and on a CPU gives less than the libraries below.
 CANDIDATES = {"cpu": ("torch", "onnxruntime", "openvino", "folded"), "cuda": ("torch", "folded", "compiled")}
-SECONDS = 0.06  # of each measurement, at least
-ROUNDS = 4  # more measurements of those that may be fastest, by turns; the smallest counts, since other programs only slow one
-NEAR = 1.6  # times the fastest: what is slower is not measured again, nor in other blocks
+SECONDS = 0.05  # of each measurement, at least
+NEAR = 2.0  # times the fastest: what is slower is not tried in other blocks, and not measured again
+SAME = 1.1  # of two measurements: what is near is measured by turns until its smallest two are so near to each other
 LONGEST, TIMES = 8.0, 10  # seconds, or times that of the first trial, after which nothing more is tried
 GAIN = 0.95  # of the time: less is noise, and what is simpler is kept
 WORTH = 20.0  # seconds of votes below which nothing is gained: to export a network takes a few
@@ -38,17 +39,23 @@ HEAVY = 0.1  # seconds of the smallest block above which no larger one is tried:
 
 @dataclass(frozen=True)
 class Trial:
-    """The best of some measurements: microseconds per vote, drawing included, with all workers; or why there is none."""
+    """Measurements, in microseconds per vote, drawing included, with all workers; or why there are none."""
 
     runtime: str
     block: int
     workers: int
-    micros: float | None
+    times: tuple[float, ...] = ()
     problem: str = ""
 
-    def near(self, trials: list[Trial]) -> bool:
-        """Is it among the fastest of these?"""
-        return self.micros is not None and self.micros <= NEAR * min(trial.micros or math.inf for trial in trials)
+    @property
+    def micros(self) -> float:
+        """The smallest: other programs only slow one."""
+        return min(self.times, default=math.inf)
+
+    @property
+    def settled(self) -> bool:
+        """Has it been as fast twice?"""
+        return sum(time <= SAME * self.micros for time in self.times) > 1
 
 
 @dataclass(frozen=True)
@@ -65,11 +72,11 @@ class Calibration:
         engine = self.engine
         if len(self.trials) == 1:
             return f"{engine.runtime}, {self.trials[0].micros:.3g} µs a vote: too few votes to try other runtimes"
-        ranked = sorted(self.trials, key=lambda trial: trial.micros or math.inf)
-        best = {trial.runtime: trial for trial in reversed(ranked)}
+        best: dict[str, Trial] = {}
+        for trial in sorted(self.trials, key=attrgetter("micros")):
+            best.setdefault(trial.runtime, trial)
         told = ", ".join(
-            f"{name} {trial.problem if trial.micros is None else f'{trial.micros:.3g} µs'}"
-            for name, trial in sorted(best.items(), key=lambda each: each[1].micros or math.inf)
+            f"{name} {f'{trial.micros:.3g} µs' if trial.times else trial.problem}" for name, trial in best.items()
         )
         return (
             f"calibrated in {self.seconds:.1f} s: {engine.runtime}, blocks of {engine.block}, {engine.workers} workers "
@@ -99,7 +106,6 @@ def calibrate(
     sizes = [usual] if given.block is not None or views is not None else [usual, *others(usual, x)]
     names = CANDIDATES[bench.x.device.type]
     first = bench.tried(names[0], min(sizes), workers)
-    assert first.micros is not None
     if votes * 1e-6 * first.micros < WORTH:
         return Calibration(replace(given, runtime=first.runtime), time.perf_counter() - began, (first,))
     if 1e-6 * first.micros * first.block * workers > HEAVY:
@@ -130,7 +136,7 @@ def _fastest(trials: list[Trial]) -> Trial:
     """The first of them, unless another is clearly faster."""
     best = trials[0]
     for trial in trials[1:]:
-        if trial.micros is not None and (best.micros is None or trial.micros < GAIN * best.micros):
+        if trial.micros < GAIN * best.micros:
             best = trial
     return best
 
@@ -148,9 +154,15 @@ class Race:
         """May more be tried?"""
         return time.perf_counter() < self.ends
 
+    @property
+    def near(self) -> list[Trial]:
+        """Those that may be the fastest."""
+        limit = NEAR * min(trial.micros for trial in self.trials)
+        return [trial for trial in self.trials if trial.micros <= limit]
+
     def enter(self, names: tuple[str, ...], block: int, workers: int) -> None:
         """Try these runtimes with a block size, but for those that are far behind with another."""
-        behind = {trial.runtime for trial in self.trials} - {t.runtime for t in self.trials if t.near(self.trials)}
+        behind = {trial.runtime for trial in self.trials} - {trial.runtime for trial in self.near}
         for name in names:
             known = any((trial.runtime, trial.block) == (name, block) for trial in self.trials)
             if not known and name not in behind and self.time_left:
@@ -158,10 +170,11 @@ class Race:
 
     def run(self) -> None:
         """Measure those in front by turns."""
-        for _ in range(ROUNDS):
-            for place, trial in enumerate(self.trials):
-                if sum(t.near(self.trials) for t in self.trials) > 1 and trial.near(self.trials) and self.time_left:
-                    self.trials[place] = self.bench.again(trial)
+        while open_ := [trial for trial in self.near if not trial.settled]:
+            for trial in open_:
+                if not self.time_left:
+                    return
+                self.trials[self.trials.index(trial)] = self.bench.again(trial)
 
 
 class Bench:
@@ -177,18 +190,18 @@ class Bench:
     def tried(self, name: str, block: int, workers: int) -> Trial:
         """One measurement, after a first block that loads the network and compares it with torch."""
         try:
-            return self.again(Trial(name, block, workers, math.inf))
+            return self.again(Trial(name, block, workers))
         except SmoothcertError as problem:
             if name == "torch":  # what torch cannot do nobody can
                 raise
-            return Trial(name, block, workers, None, str(problem))
+            return Trial(name, block, workers, problem=str(problem))
 
     def again(self, trial: Trial) -> Trial:
-        """The better of a trial and one more measurement."""
+        """The trial with one more measurement."""
         pollster = self._pollster(trial)
         with pollster.pool() as pool:
             speeds = [task.result() for task in [pool.submit(self._speed, pollster) for _ in range(trial.workers)]]
-        return replace(trial, micros=min(trial.micros or math.inf, 1e6 / sum(speeds)))
+        return replace(trial, times=(*trial.times, 1e6 / sum(speeds)))
 
     def _pollster(self, trial: Trial) -> Pollster:
         runtime, key = runtime_named(trial.runtime), (trial.runtime, trial.block)
