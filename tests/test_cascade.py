@@ -14,9 +14,10 @@ import smoothcert as sc
 from smoothcert.cascade import StagePoll
 from smoothcert.certificates import Ballot
 from smoothcert.data.guests import as_dataset
-from smoothcert.errors import ModelError, RunError, SettingError
+from smoothcert.errors import InputError, ModelError, RunError, SettingError
 from smoothcert.explore.explorer import Explorer
 from smoothcert.maths.boxed import Box
+from smoothcert.merge import merge
 from smoothcert.recertify import recertify
 from smoothcert.records.record import Record, certificate_of
 from smoothcert.serve.service import Service
@@ -156,13 +157,16 @@ def test_margins_chosen_with_an_input_freeze_its_certificate():
     x = inputs(4)
     found = on_a_line(chosen_on=x[1:2]).certify(x)
     assert [certificate.soundness.value for certificate in found] == ["global", "frozen", "global", "global"]
-    for chosen, same in (([0.0], [-0.0]), ([3 / 255], np.float32(3) * np.float32(1 / 255))):
-        cascade = sc.Cascade(
-            [sc.Smoother(always_one, sc.Noise("gaussian", 0.5, grid=1 / 255), estimate=100)],
-            chosen_on=torch.tensor(chosen)[None],
-        )
-        other = torch.as_tensor(np.reshape(same, (1, 1)), dtype=torch.float32)
-        assert cascade.certify(other)[0].soundness is sc.Soundness.FROZEN
+    divided, multiplied = (np.float32([[3]]) / np.float32(7), np.float32([[3]]) * np.float32(1 / 7))
+    assert divided != multiplied
+    same = [(np.float32([[0.0]]), np.float32([[-0.0]])), (divided, multiplied), (multiplied, divided)]
+    for chosen, other in same:
+        noise = sc.Noise("gaussian", 0.5, grid=1 / 7)
+        cascade = sc.Cascade([sc.Smoother(always_one, noise, estimate=100)], chosen_on=torch.from_numpy(chosen))
+        assert cascade.certify(torch.from_numpy(other))[0].soundness is sc.Soundness.FROZEN
+    for unclear, words in ((torch.zeros(1, 3, dtype=torch.uint8), "uint8"), (x[0], "give a batch")):
+        with pytest.raises(InputError, match=words):
+            on_a_line(chosen_on=unclear)
     store = sc.certify_all(on_a_line(chosen_on=(x[:2].numpy(), [0, 1])), x, InMemoryStore())
     assert sorted(record.soundness.value for record in store.records()) == ["frozen", "frozen", "global", "global"]
     unchecked = sc.Cascade([stages(unsure, always_one)[0], *stages(always_one, sigmas=(0.5,), check=False)])
@@ -185,13 +189,17 @@ def test_records_hold_the_votes_of_every_stage_and_a_run_goes_on(tmp_path):
         assert certificate_of(record, certificate.region.center, InMemoryStore()).region == certificate.region
     assert runs[0].lines[0].noise == "cascade gaussian 0.5 → gaussian 0.5"
     assert runs[0].figure()._repr_png_()[:4] == b"\x89PNG"
-    for other in (sc.Cascade(stages(unsure, always_one)), on_a_line(chosen_on=x), stages(always_one, sigmas=(0.5,))[0]):
+    more = [*stages(unsure, sigmas=(0.5,)), *stages(always_one, sigmas=(0.5,), estimate=4_000)]
+    others = (sc.Cascade(stages(unsure, always_one)), on_a_line(chosen_on=x), sc.Cascade(more, (MARGIN, 0.0)))
+    for other in (*others, stages(always_one, sigmas=(0.5,))[0]):
         with pytest.raises(RunError, match="another configuration"):
             sc.certify_all(other, (x, [1, 1, 1, 0, 0, 0]), part)
     with pytest.raises(SettingError, match="of a cascade"):
         recertify(part, tmp_path / "again", {"alpha": 0.01})
     with pytest.raises(SettingError, match="memory"):
         sc.certify_all(on_a_line(), x, tmp_path / "kept", memory=tmp_path / "memory.sqlite")
+    with pytest.raises(SettingError, match="go through no memory"):
+        merge([part], tmp_path / "kept", dataset=as_dataset((x, [1, 1, 1, 0, 0, 0])), memory=tmp_path / "kept")
 
 
 def linear(classes):

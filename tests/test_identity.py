@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,6 +82,77 @@ def with_hook() -> nn.Module:
     return module
 
 
+class Wrapped:
+    def __init__(self, function: Callable[[Tensor], Tensor], shift: float) -> None:
+        functools.update_wrapper(self, function)
+        self.shift = shift
+
+
+class Several(list):  # type: ignore[type-arg]
+    gain = 1.0
+
+
+class Private:
+    __slots__ = ("__gain",)
+
+    def __init__(self, gain: float) -> None:
+        self.__gain = gain
+
+
+class Constant(nn.Module):
+    """Its number is no parameter and no buffer: TorchScript keeps it as an attribute, a trace and torch.export as a constant."""
+
+    def __init__(self, shift: float) -> None:
+        super().__init__()
+        self.shift = torch.full((40,), shift)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.shift
+
+
+class Around(nn.Module):
+    """Calls what it wraps as torch.compile does."""
+
+    def __init__(self, shift: float) -> None:
+        super().__init__()
+        self._orig_mod, self.shift = nn.Identity(), shift
+
+
+def attributed(thing: Any, **values: Any) -> Any:
+    for name, value in values.items():
+        setattr(thing, name, value)
+    return thing
+
+
+def with_attributes(gain: float) -> dict[str, Any]:
+    """What differs by an attribute alone."""
+    return {
+        "function": attributed(scaled(1.0), gain=gain),
+        "wrapper": Wrapped(levelled, gain),
+        "dataclass": attributed(Settings(1.0, {}), more=gain),
+        "list": attributed(Several(), gain=gain),
+        "number": attributed(type("Number", (float,), {})(1.0), gain=gain),
+        "mapping": attributed(type("Mapping", (dict,), {})(), gain=gain),
+        "partial": attributed(type("Partial", (functools.partial,), {})(levelled), gain=gain),
+        "private slot": Private(gain),
+        "child of a usual name": Around(gain),
+    }
+
+
+def graphs(gain: float) -> list[nn.Module]:
+    """What differs by a constant alone."""
+    rows = torch.zeros(1, 40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # TorchScript is deprecated, and says so
+        return [
+            torch.jit.script(Added(gain)),  # type: ignore[no-untyped-call]
+            torch.jit.script(Constant(gain)),  # type: ignore[no-untyped-call]
+            torch.jit.trace(Constant(gain), rows),  # type: ignore[no-untyped-call]
+            torch.fx.symbolic_trace(Constant(gain)),
+            torch.export.export(Constant(gain), (rows,)).module(),
+        ]
+
+
 def different() -> dict[str, Any]:
     """Near-twins that must all be told apart."""
     zeros, half = nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False)
@@ -119,7 +191,7 @@ def different() -> dict[str, Any]:
         "layers": nn.Sequential(nn.Flatten(), nn.ReLU()),
         "other layers": nn.Sequential(nn.Flatten(), nn.LeakyReLU(0.1)),
         "other slopes": nn.Sequential(nn.Flatten(), nn.LeakyReLU(0.2)),
-    }
+    } | {f"{name} of {gain}": thing for gain in (2.0, 3.0) for name, thing in with_attributes(gain).items()}
 
 
 def test_near_twins_are_told_apart() -> None:
@@ -181,6 +253,14 @@ def test_graphs_of_equal_weights_differ(tmp_path: Path) -> None:
         torch.export.save(graph, tmp_path / f"{number}.pt2")
         found |= {identity(graph.module()), identity(load_model(tmp_path / f"{number}.pt2", shape=(1, 8, 8)))}
     assert len(found) == 6
+
+
+def test_constants_of_graphs_count_and_their_mode_does_not() -> None:
+    first, same, other = ([identity(graph) for graph in graphs(gain)] for gain in (2.0, 2.0, 3.0))
+    assert first == same
+    assert not set(first) & set(other)
+    [script, *_] = graphs(2.0)
+    assert identity(script.train()) == identity(script.eval()) == first[0]
 
 
 def test_what_has_no_value_is_refused_unless_named(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import smoothcert as sc
 from smoothcert.data import ArrayDataset
 from smoothcert.errors import InputError, RunError, SettingError
 from smoothcert.estimators import Plan, check_votes
+from smoothcert.fronts import BlockSums
 from smoothcert.maths.boxed import Box
 from smoothcert.recertify import recertify
 from smoothcert.records.record import Record
@@ -105,6 +106,22 @@ class TestBoxes:
         run = self.run(tmp_path / "run")
         with pytest.raises(InputError, match=r"the box 0\.\.0\.5 must hold every input"):
             recertify(run, tmp_path / "again", {"box": Box(0, 0.5)})
+
+    def test_votes_behind_a_front(self, tmp_path: Path) -> None:
+        """Its numbers do not lie in the box of the inputs: within it the radius came out as 3.96, and the plane is at 3.5."""
+        plane = HalfSpace(torch.eye(4)[0], offset=-0.25)
+        front = BlockSums(2).over((1, 4, 4), pixels=True, box=None)
+        smoother = sc.Smoother(plane, sc.Noise("uniform", 2.0), norm=1, front=front, estimate=10_000, estimator="fixed")
+        run = sc.certify_all(smoother, np.full((1, 1, 4, 4), 255, np.uint8), tmp_path / "run")
+        assert 3.0 < records(run)[0].radius < 3.5
+        with pytest.raises(SettingError, match="behind a front"):
+            recertify(run, tmp_path / "again", {"box": Box(0, 1)})
+
+    def test_inputs_that_are_no_pictures(self, tmp_path: Path) -> None:
+        smoother = sc.Smoother(HalfSpace(torch.eye(4)[0]), sc.Noise("uniform", 1.0), norm=1, estimate=100)
+        run = sc.certify_all(smoother, np.ones((1, 4), np.float32), tmp_path / "run")
+        with pytest.raises(InputError, match="kept no picture"):
+            recertify(run, tmp_path / "again", {"box": Box(0, 1)})
 
     def test_a_law_without_such_a_theorem(self, tmp_path: Path) -> None:
         with pytest.raises(SettingError, match="proves nothing more in a box"):

@@ -37,7 +37,7 @@ class TestSmoother:
                 clock[0] += 30_000.0
                 return start
 
-        monkeypatch.setattr("smoothcert.smoother.perf_counter", lambda: clock[0])
+        monkeypatch.setattr("smoothcert.smoother.inquiry.perf_counter", lambda: clock[0])
         batches = [Batch(torch.ones(3, 4), range(3)), Batch(torch.ones(1, 4), range(3, 4))]
         polls = smoother(estimate=20, engine=sc.Engine(20), tuner=Slow()).polls(batches)
         assert [poll.seconds // 1_000 for poll in polls] == [10, 10, 10, 30]

@@ -42,7 +42,7 @@ def test_the_wheel_certifies_outside_the_repository(tmp_path: Path) -> None:
         "plot.min.js",
         "LICENSES.txt",
     }
-    explorer = {"template.html", "explore.css", "explore.js"}
+    explorer = {"explore.css", "explore.js"}
     assert {f"smoothcert/explore/page/{name}" for name in explorer} <= names
     assert {f"smoothcert/report/page/{name}" for name in page} | {"smoothcert/report/citations.bib"} <= names
     assert not any(name.startswith("tests") for name in names)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,13 +20,14 @@ from torch import Tensor, nn
 from smoothcert.certificates import Ballot, Certificate, Soundness, weakest
 from smoothcert.data.base import Dataset
 from smoothcert.data.guests import as_dataset, is_batch
-from smoothcert.errors import ModelError, SettingError
+from smoothcert.errors import InputError, ModelError, SettingError
 from smoothcert.estimators.bounds import Bound
 from smoothcert.fronts.front import fingerprint_of, known_among
 from smoothcert.laws import Law
 from smoothcert.maths import FloatArray
 from smoothcert.maths.cascade import NO_PASS, Reach, StageScores, margin_reach, possible_answers
 from smoothcert.maths.intervals import lower_bound, upper_bound
+from smoothcert.noise import Noise
 from smoothcert.plan import Voting
 from smoothcert.polling import make_fixed
 from smoothcert.regions import Region
@@ -63,6 +65,8 @@ class Cascade(Smoother):
     ('global', 0.001)
     """
 
+    is_plain = False
+
     def __init__(
         self,
         stages: Sequence[Smoother],
@@ -92,7 +96,7 @@ class Cascade(Smoother):
         self.stages = nn.ModuleList(stages)
         self.margins = tuple(map(float, [0.0] * len(stages) if margins is None else margins))
         margin_reach(np.zeros(len(stages)), np.zeros(len(stages)), self.margins)  # refuses margins that do not fit
-        self.seen = frozenset() if chosen_on is None else _fingerprints(chosen_on)
+        self.seen = frozenset() if chosen_on is None else frozenset(_fingerprints(chosen_on, first.noise))
         self.classes = 0  # known once the networks were asked
 
     def __iter__(self) -> Iterator[Smoother]:
@@ -112,8 +116,8 @@ class Cascade(Smoother):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """All that the deployed cascade depends on, its inputs and the votes aside."""
-        stages = [f"{_words(stage)} {_short(json.dumps(stage.identity, sort_keys=True))}" for stage in self]
+        """All that the deployed cascade depends on, its inputs aside; of votes those that the plan of the whole does not tell."""
+        stages = [f"{_words(stage)} {_short(json.dumps(_decides(stage), sort_keys=True))}" for stage in self]
         chosen = _short(" ".join(map(str, sorted(self.seen)))) if self.seen else None
         return {**super().identity, "stages": stages, "margins": list(self.margins), "margins_chosen_on": chosen}
 
@@ -136,10 +140,10 @@ class Cascade(Smoother):
             stage.probe(batch)
             self.probes |= {(at, *shape): probe for shape, probe in stage.probes.items()}
         if not self.classes and len(x):
-            self.classes = self._count_classes(x[:1])
+            self.classes = self.count_classes(x[:1])
         return x
 
-    def _count_classes(self, x: Tensor) -> int:
+    def count_classes(self, x: Tensor) -> int:
         """How many classes there are beside passing on; refused if the stages do not agree."""
         outputs: list[int] = []
         for stage in self:
@@ -153,6 +157,12 @@ class Cascade(Smoother):
             )
         return outputs[-1]
 
+    def own_facts(self, poll: Poll, dataset: Dataset) -> dict[str, Any]:
+        """The votes of every stage that was asked; no noise is that of the whole."""
+        assert isinstance(poll, StagePoll)
+        tables = tuple((*map(int, votes.counts[0, -1]), int(votes.invalid[0, -1])) for votes in poll.asked)
+        return {"law": self.words, "scale": 1.0, "loc": 0.0, "stages": tables}
+
     def forward(self, x: Tensor) -> Tensor:
         """A cascade has no one table of probabilities to differentiate; ask its stages."""
         raise SettingError(
@@ -164,12 +174,13 @@ class Cascade(Smoother):
     def _tables(self, at: int, batch: Batch, kind: Stage, votes: int) -> list[tuple[Votes, float]]:
         """The votes of one stage on each input of a batch, and the seconds that they took."""
         stage = list(self)[at]
-        counts = stage.driver.run(stage._count(item, kind, np.array([votes])) for item in stage._prepared(batch))
+        inquiry = stage.inquiry
+        counts = stage.driver.run(inquiry.count(item, kind, np.array([votes])) for item in inquiry.prepared(batch))
         return [(count.votes(), count.seconds / stage.driver.places) for count in counts]
 
     def polls(self, batches: Iterable[Batch]) -> Iterator[StagePoll]:
         """The votes on each input, in order: of all stages that could matter, batch by batch."""
-        for batch in map(self._held, batches):
+        for batch in map(self.inquiry.held, batches):
             x = self.probe(batch)
             yield from self._polled(Batch(x, batch.indices))
         for stage in self:
@@ -186,7 +197,7 @@ class Cascade(Smoother):
             left = [i for i in range(number) if labels[i] < 0]
             tables = self._tables(at, _part(batch, left), Stage.SELECT, stage.select)
             for i, (votes, spent) in zip(left, tables, strict=True):
-                labels[i], chosen[i] = self._chosen_class(at, votes), votes
+                labels[i], chosen[i] = self.chosen_class(at, votes), votes
                 seconds[i] += spent
         asked: list[list[Votes]] = [[] for _ in range(number)]
         for at, stage in enumerate(self):
@@ -204,9 +215,9 @@ class Cascade(Smoother):
 
     def _worth_of(self, x: Tensor) -> Soundness:
         frozen = bool(self.seen) and known_among(self.seen, x.cpu().numpy(), self.noise.center_of(x))
-        return weakest([stage._worth(own=frozen) for stage in self])
+        return weakest([stage.inquiry.worth(own=frozen) for stage in self])
 
-    def _chosen_class(self, at: int, votes: Votes) -> int:
+    def chosen_class(self, at: int, votes: Votes) -> int:
         """The class that these votes would have the stage accept; -1 if it passes on."""
         counts, trials = votes.counts[0, -1], int(votes.trials[0, -1])
         scores = self._scores(at, np.clip(counts / trials, 0.5 / trials, 1 - 0.5 / trials))
@@ -317,6 +328,11 @@ def _words(stage: Smoother) -> str:
     return f"{stage.noise.law} {float(stage.noise.scale.min()):.3g}"
 
 
+def _decides(stage: Smoother) -> list[Any]:
+    engine = stage.engine
+    return [stage.identity, stage.select, stage.plan.trials, engine.block, engine.shared_noise]
+
+
 def _short(text: str) -> str:
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
@@ -325,12 +341,19 @@ def _part(batch: Batch, chosen: Sequence[int]) -> Batch:
     return Batch(batch.x[list(chosen)], [batch.indices[i] for i in chosen])
 
 
-def _fingerprints(data: Any) -> frozenset[int]:
-    """Every input of a batch or a data set."""
+def _fingerprints(data: Any, noise: Noise) -> Iterator[int]:
+    """Every input of a batch or a data set, as it is given and as a certificate means it."""
+    for x in _inputs_of(data):
+        yield fingerprint_of(x.cpu().numpy())
+        with suppress(InputError):  # off the grid, where nothing is certified
+            yield fingerprint_of(noise.center_of(x))
+
+
+def _inputs_of(data: Any) -> Iterable[Tensor]:
     if is_batch(data):
-        return frozenset(fingerprint_of(np.asarray(x)) for x in data)
+        return checked(data if isinstance(data, Tensor) else np.asarray(data))
     dataset = as_dataset(data)
-    return frozenset(fingerprint_of(dataset.inputs([index])[0]) for index in range(len(dataset)))
+    return (torch.from_numpy(dataset.inputs([index])[0]) for index in range(len(dataset)))
 
 
 def _has_score(law: Law, norm: float) -> bool:

@@ -1,8 +1,7 @@
 """Who is this: a content hash of whatever an outsider brings, so that nothing of one is continued with another.
 
 Hashed by value, recursively, the same in every process: code (bytecode and constants), closure cells, defaults and the
-globals that a function reads, tensors and arrays, a module's layers, parameters, buffers, hooks and plain attributes,
-fields of dataclasses. What a library defines is known by its name and version. What has no value that can be hashed (a
+globals that a function reads, tensors and arrays, a module's layers, parameters, buffers, hooks, and all attributes. What a library defines is known by its name and version. What has no value that can be hashed (a
 session, a socket, a generator) is refused; ``identity=`` is the way out, the user's own name for it.
 
 It is no proof: what a function reads from files, the network, the clock or attributes of other modules is not seen.
@@ -11,21 +10,25 @@ It is no proof: what a function reads from files, the network, the clock or attr
 from __future__ import annotations
 
 import builtins
+import copy
 import copyreg
 import dataclasses
 import functools
 import hashlib
 import inspect
+import io
 import json
 import re
 import sys
 import sysconfig
 import types
+import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
+from operator import attrgetter
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -50,7 +53,7 @@ BOOKS = {
 }
 PLACES = {"_name_or_path", "name_or_path", "_commit_hash"}  # where transformers found a model: no part of what it is
 GUARDS = "_guards_fn"  # of an exported graph: it refuses inputs, and computes nothing
-WHENCE = re.compile(r"\s*#.*")  # of a line of TorchScript: the file that it was written in
+MANGLED = re.compile(rb"\.?___torch_mangle_\d+")  # of a name in TorchScript: how many of that name were there before
 
 
 class Kept(ABC):
@@ -124,6 +127,7 @@ class _Walk:
         """Hash one part; path says where it was found, for the message if it cannot be."""
         if value is None or value is Ellipsis or isinstance(value, bool | int | float | complex | str | bytes | Enum):
             self.write(type(value).__name__, repr(value).encode())
+            _take_own(self, value, path)
             return
         if id(value) in self.met:
             self.write("again", str(self.met[id(value)]).encode())
@@ -150,6 +154,7 @@ def _take_sequence(walk: _Walk, value: Any, path: str) -> None:
     walk.write(type(value).__name__, str(len(value)).encode())
     for at, part in enumerate(value):
         walk.take(part, f"{path}[{at}]")
+    _take_own(walk, value, path)
 
 
 def _take_unordered(walk: _Walk, value: Any, path: str) -> None:
@@ -159,6 +164,14 @@ def _take_unordered(walk: _Walk, value: Any, path: str) -> None:
     for key, part in sorted(pairs, key=lambda pair: _key(pair[0])):
         walk.take(key, f"{path} key")
         walk.take(part, f"{path}[{key!r}]")
+    _take_own(walk, value, path)
+
+
+def _take_own(walk: _Walk, value: Any, path: str) -> None:
+    """What a class of the user's own adds to a number, a list and the like."""
+    if not (isinstance(value, Enum) or _of_library(type(value))):
+        walk.take(type(value), path)
+        walk.take_items(_attributes(value), path)
 
 
 def _key(value: object) -> tuple[str, str]:
@@ -186,7 +199,7 @@ def _take_function(walk: _Walk, value: types.FunctionType, path: str) -> None:
     walk.take(value.__defaults__, f"{path} defaults")
     walk.take(value.__kwdefaults__, f"{path} defaults")
     read = {name: value.__globals__[name] for name in sorted(_globals(value.__code__)) if name in value.__globals__}
-    walk.take_items(read, f"{path} global")
+    walk.take_items(read | vars(value), f"{path} global")
 
 
 def _filled(cell: types.CellType) -> bool:
@@ -255,6 +268,7 @@ def _take_builtin(walk: _Walk, value: types.BuiltinFunctionType, path: str) -> N
 def _take_partial(walk: _Walk, value: functools.partial[Any], path: str) -> None:
     walk.write("partial")
     walk.take((value.func, value.args, dict(value.keywords)), path)
+    _take_own(walk, value, path)
 
 
 def _take_kept(walk: _Walk, value: Kept, path: str) -> None:
@@ -287,15 +301,16 @@ def _take_torch(walk: _Walk, torch: Any, value: Any, path: str) -> bool:
 def _take_layers(walk: _Walk, torch: Any, module: Any, path: str) -> None:
     """A torch module: its class, what it computes with, and its layers in order."""
     if isinstance(module, torch.jit.ScriptModule):
-        walk.write("script", WHENCE.sub("", str(module.inlined_graph)).encode())
-        walk.take_items(dict(module.state_dict()), path)
+        _take_script(walk, module)
         return
-    if "_orig_mod" in module._modules:  # torch.compile
+    if "_orig_mod" in module._modules and _of_library(type(module)):  # torch.compile
         walk.write("compiled")
         walk.take(module._modules["_orig_mod"], path)
         return
     if isinstance(module, torch.fx.GraphModule):  # its class is made anew for each; its code says what it does
         walk.write("graph", module.code.encode())
+        read = {node.target for node in module.graph.nodes if node.op == "get_attr"}
+        walk.take_items({name: attrgetter(name)(module) for name in read}, path)
     else:
         walk.take(type(module), path)
         hooks = (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
@@ -312,12 +327,22 @@ def _take_layers(walk: _Walk, torch: Any, module: Any, path: str) -> None:
         walk.take(layer, f"{path}.{name}")
 
 
+def _take_script(walk: _Walk, module: Any) -> None:
+    """TorchScript by the file that it makes: code, attributes and constants, and neither its mode nor where it was written."""
+    with zipfile.ZipFile(io.BytesIO(copy.deepcopy(module).eval().save_to_buffer())) as archive:
+        for name in sorted(archive.namelist()):
+            if Path(name).suffix in (".py", ".pkl"):
+                walk.write("script", MANGLED.sub(b"", archive.read(name)))
+            elif Path(name).parent.name in ("data", "constants"):
+                walk.write("array", archive.read(name))
+
+
 def _take_object(walk: _Walk, value: Any, path: str) -> None:
     """Anything else: a wrapper by what it wraps, else by its attributes, or by the parts that a copy is made from."""
     wrapped = getattr(value, "__wrapped__", None)
     if wrapped is not None:
-        walk.write("wrapper", name_of(type(value)).encode())
-        walk.take(wrapped, path)
+        walk.take((type(value), wrapped), path)
+        walk.take_items({name: part for name, part in _attributes(value).items() if name not in NO_PART}, path)
         return
     try:
         reduce = copyreg.dispatch_table.get(type(value))
@@ -342,8 +367,8 @@ def _take_object(walk: _Walk, value: Any, path: str) -> None:
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    """The attributes that were set: fields of a dataclass, else all but what properties keep for later."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    """The attributes that were set, all but what properties keep for later; of a library's dataclass its fields alone."""
+    if dataclasses.is_dataclass(value) and _of_library(type(value)):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     kept = {
         name for kind in type(value).__mro__ for name, part in vars(kind).items() if isinstance(part, cached_property)
@@ -355,7 +380,9 @@ def _attributes(value: Any) -> dict[str, Any]:
 def _slots(kind: type) -> Iterator[str]:
     for each in kind.__mro__:
         names = each.__dict__.get("__slots__", ())
-        yield from (name for name in ((names,) if isinstance(names, str) else names) if not name.startswith("__"))
+        for name in (names,) if isinstance(names, str) else names:
+            private = name.startswith("__") and not name.endswith("__")
+            yield f"_{each.__name__.lstrip('_')}{name}" if private else name
 
 
 def _of_library(value: Any) -> bool:

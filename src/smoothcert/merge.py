@@ -67,6 +67,7 @@ def merge(
                 target.describe(facts | {"notes": dict(notes or {})})
                 _copy(where, target, lambda record, _: record)
             return len(where)
+        check_settles(facts["configuration"])
         if dataset is None:
             raise SettingError(
                 "to settle, the inputs are needed: the regions lie around them; give the data set of the runs"
@@ -74,6 +75,20 @@ def merge(
         _check_whole(facts, where, dataset)
         _settle(where, facts | {"notes": dict(notes or {})}, out, memory, dataset)
     return len(where)
+
+
+def check_settles(configuration: Mapping[str, Any]) -> None:
+    """Refuse to settle certificates of this configuration by a memory of inputs; nothing else need be read for it."""
+    if "front" in configuration:
+        raise SettingError(
+            "these parts are of a classifier behind a front, whose memory keeps regions of the front's numbers, and merge "
+            "settles regions of inputs; leave --memory out, or certify all inputs in one run with --memory"
+        )
+    if {"stages", "task"} & configuration.keys():
+        raise SettingError(
+            "these parts are of a cascade or a regressor, whose answers go through no memory; leave --memory out"
+        )
+    check_convex(float(configuration["norm"]))
 
 
 def _common(runs: Sequence[Place], stores: Sequence[ResultStore]) -> dict[str, Any]:
@@ -127,7 +142,6 @@ def _check_whole(facts: Mapping[str, Any], where: Mapping[int, ResultStore], dat
         raise RunError(
             f"the data set is not that of the runs ({there} there, {here} here); give the one they certified"
         )
-    check_convex(float(facts["configuration"]["norm"]))
 
 
 def _settle(

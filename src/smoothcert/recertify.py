@@ -19,7 +19,7 @@ from smoothcert.maths.grid import box_of, with_box
 from smoothcert.records.facts import plan_of
 from smoothcert.records.record import Arrays, Record, check_classes, record_of, scale_of
 from smoothcert.regions import Region
-from smoothcert.store import Place, ResultStore, check_filled, check_free, new_run, open_run
+from smoothcert.store import Place, check_filled, check_free, new_run, open_run
 from smoothcert.store.pictures import Picture, grid_point_of
 from smoothcert.threats import THREATS, Threat, threat_named
 from smoothcert.votes import Votes
@@ -52,8 +52,8 @@ def recertify(run: Place, out: Place, changes: Mapping[str, Any]) -> int:
         against = threat_named(changes["threat"]) if "threat" in changes else None
         told, new = _plans(facts["configuration"], plans, exact=records[0].exact)
         box = changes.get("box")
-        records = records if box is None else _clipped(records, box, store)
         pictures = {index: store.picture(index) for index in store.pictured()}
+        records = records if box is None else _clipped(records, box, pictures)
         certified = [
             judge_again(
                 record,
@@ -79,15 +79,19 @@ def recertify(run: Place, out: Place, changes: Mapping[str, Any]) -> int:
     return len(certified)
 
 
-def _clipped(records: Sequence[Record], box: Box, store: ResultStore) -> list[Record]:
+def _clipped(records: Sequence[Record], box: Box, pictures: Mapping[int, Picture]) -> list[Record]:
     """The records of the classifier that clips its inputs to the box, where the votes are the same."""
     for record in records:
         law = smoothing_named(record.law)
+        if record.front is not None:
+            raise SettingError(
+                "these votes were cast behind a front, whose numbers no box of inputs holds; leave it out"
+            )
         if not (isinstance(law, Law) and law.boxed_radii):
             raise SettingError(f"{law} proves nothing more in a box; leave it out (uniform noise in l1 does)")
         if box_of(record.domain) not in (None, box):
             raise SettingError(f"these votes were cast on inputs clipped to {box_of(record.domain)}, not to {box}")
-        picture = store.picture(record.index)
+        picture = pictures.get(record.index)
         if picture is None or not box.holds([picture.low, picture.high]):
             found = "kept no picture" if picture is None else f"reaches from {picture.low:g} to {picture.high:g}"
             raise InputError(

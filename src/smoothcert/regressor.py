@@ -55,6 +55,8 @@ class SmoothedRegressor(Smoother):
     (True, 'global')
     """
 
+    is_plain = False
+
     def __init__(
         self,
         model: Callable[[Tensor], Any],
@@ -120,6 +122,13 @@ class SmoothedRegressor(Smoother):
         """None: numbers have no classes."""
         return [None] * len(indices)
 
+    def count_classes(self, x: Tensor) -> None:
+        """None: numbers have no classes."""
+
+    def own_facts(self, poll: Poll, dataset: Dataset) -> dict[str, Any]:
+        """The number that is to be compared with."""
+        return {"target": dataset.targets([poll.index])[0]}
+
     def forward(self, x: Tensor) -> Tensor:
         """The median over ``forward_draws`` noisy copies, differentiable in x: (batch,)."""
         draws = [self.model(self.noise.noisy(x))[:, 1] for _ in range(self.forward_draws)]
@@ -149,8 +158,8 @@ class SmoothedRegressor(Smoother):
         asked = {}
 
         def counts() -> Iterator[Gathered]:
-            for batch in map(self._held, batches):
-                for item in self._prepared(batch):
+            for batch in map(self.inquiry.held, batches):
+                for item in self.inquiry.prepared(batch):
                     asked[item.index] = item
                     scene = Measured(item.x.to(self.device), item.noise)
                     yield Gathered(item.index, stage, scene, np.array([votes]), self.plan.block)

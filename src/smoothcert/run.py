@@ -17,23 +17,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smoothcert.cascade import Cascade, StagePoll
 from smoothcert.certificates import Certificate
 from smoothcert.data.base import Dataset
 from smoothcert.data.guests import as_dataset
 from smoothcert.errors import ModelError, NotFixed, RunError, SettingError
 from smoothcert.forecast import warn_of_reach
 from smoothcert.identity import described, differences, name_for
-from smoothcert.intervals import IntervalCertificate
 from smoothcert.linear import LinearRegion
 from smoothcert.maths.overlap import check_convex
 from smoothcert.memory.memory import Memory
 from smoothcert.memory.of_run import check_kept, is_missing, keeper_at, same_place
 from smoothcert.plan import ALL_VIEWS
-from smoothcert.polling import make_fixed
 from smoothcert.progress import progress_of
 from smoothcert.records.record import Parameter, Record, record_of
-from smoothcert.regressor import SmoothedRegressor
 from smoothcert.smoother import Batch, FixedNoise, Poll, Smoother, machine_facts
 from smoothcert.store import VOID, Keeper, Place, ResultStore, check_not_void, opened
 from smoothcert.store.base import Row
@@ -116,7 +112,7 @@ def certify_all(
         raise SettingError(
             "noise with a row per input belongs to one batch, not to a data set; give one scale for all, or a tuner"
         )
-    if memory is not None and isinstance(smoother, SmoothedRegressor | Cascade):
+    if memory is not None and not smoother.is_plain:
         raise SettingError(
             "a memory keeps what noise of an input's own promised, and a regressor or cascade has none; leave it out"
         )
@@ -230,16 +226,11 @@ def _shown(wanted: bool) -> Iterator[Callable[[Progress], None] | None]:
 
 def check_classes(smoother: Smoother, dataset: Dataset, indices: Sequence[int]) -> None:
     """Refuse labels that the network does not have, and say if it has another number of classes than the data."""
-    if dataset.classes is None or not indices or isinstance(smoother, SmoothedRegressor):
+    if dataset.classes is None or not indices:
         return
-    make_fixed(smoother.model)
-    x = torch.from_numpy(dataset.inputs(indices[:1])).to(smoother.device)
-    with torch.inference_mode():
-        classes = (
-            smoother.classes
-            if isinstance(smoother, Cascade)
-            else smoother.pollster.classify(x.repeat(smoother.plan.block, *[1] * (x.ndim - 1))).shape[1]
-        )
+    classes = smoother.count_classes(torch.from_numpy(dataset.inputs(indices[:1])))
+    if classes is None:
+        return
     largest = max((truth for truth in dataset.truths(indices) if truth is not None), default=0)
     if largest >= classes:
         raise ModelError(
@@ -287,7 +278,6 @@ def record_poll(
         poll.ballot,
         index=poll.index,
         truth=smoother.truths_of(dataset, [poll.index])[0],
-        target=dataset.targets([poll.index])[0] if isinstance(certificate, IntervalCertificate) else None,
         law=str(poll.noise.named),
         scale=parameter(poll.noise.scale),
         loc=parameter(poll.noise.loc),
@@ -300,10 +290,7 @@ def record_poll(
         box=dataset.box,
         front=None if smoother.front is None else (store.put(smoother.front.matrix), smoother.front.slack),
     )
-    if not isinstance(poll, StagePoll) or not isinstance(smoother, Cascade):
-        return record
-    tables = tuple((*map(int, votes.counts[0, -1]), int(votes.invalid[0, -1])) for votes in poll.asked)
-    return replace(record, law=smoother.words, scale=1.0, loc=0.0, stages=tables)
+    return replace(record, **smoother.own_facts(poll, dataset))
 
 
 @contextmanager

@@ -10,8 +10,6 @@ and equal probability (Cramér–Rao), so what a beta other than 2 gains there, 
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,7 +24,7 @@ from smoothcert.certificates import Soundness
 from smoothcert.errors import RunError, SettingError, look_up
 from smoothcert.files import write_atomically
 from smoothcert.laws import LAWS, law_named
-from smoothcert.maths.geometry import round_down
+from smoothcert.maths.geometry import round_down, round_up
 from smoothcert.maths.intervals import lower_bound
 from smoothcert.metrics.score import Score, robustness_score
 from smoothcert.radius import check_norm
@@ -36,6 +34,7 @@ from smoothcert.records.readings import Estimates, reread, upper_radii
 from smoothcert.records.record import Record
 from smoothcert.registry import parameters, written
 from smoothcert.report.figures import COLOURS, STYLE, STYLES, figure_of
+from smoothcert.report.sheets import to_csv as csv_of
 from smoothcert.store import Place, open_run
 
 TABLE, PICTURE = "table.csv", "scores.png"
@@ -226,16 +225,14 @@ def best_of(rows: Sequence[Row]) -> dict[float, Row]:
 
 def to_csv(grid: Grid, rows: Sequence[Row]) -> bytes:
     """One line per law and norm, numbers exact."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
     names = ("law", grid.parameter, "norm", "robustness_score", "r_max", "upper", "estimate", "sigmas", "label")
-    writer.writerow((*names, "inputs", "trials", "alpha", "shared_noise"))
+    lines = []
     for row in rows:
         score, sigmas = row.score, " ".join(map(written, row.sigmas))
         others = ("" if other is None else other.value for other in (row.upper, row.estimate))
         numbers = (row.value, score.norm, score.value, score.largest, *others, sigmas, score.soundness.value)
-        writer.writerow((row.law, *numbers, row.inputs, row.trials, row.alpha, row.shared_noise))
-    return text.getvalue().encode()
+        lines.append((row.law, *numbers, row.inputs, row.trials, row.alpha, row.shared_noise))
+    return csv_of((*names, "inputs", "trials", "alpha", "shared_noise"), lines)
 
 
 def table(grid: Grid, rows: Sequence[Row]) -> Table:
@@ -267,7 +264,7 @@ def _cell(row: Row) -> str:
     """The proved score, and what was read otherwise from the same votes: 1.0052 … 1.0101 ~ 1.02."""
     text = round_down(row.score.value, 4)
     if row.upper is not None:
-        text += f" … {round_down(-row.upper.value, 4).removeprefix('-')}"  # away from zero: up
+        text += f" … {round_up(row.upper.value, 4)}"
     return text if row.estimate is None else f"{text} ~ {row.estimate.value:.4g}"
 
 

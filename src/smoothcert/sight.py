@@ -100,7 +100,9 @@ class Sight(Noise):
 
         An input off the grid is refused.
         """
-        given = x if self.grid is None else quantise(x, self.levels).int()
+        given = (
+            x + 0.0 if self.grid is None else quantise(x, self.levels).int()
+        )  # −0 is 0, which a classifier could tell
         unit = float(self.view.unit)
 
         def seen(lens: Tensor, out: Tensor) -> Tensor:

@@ -64,6 +64,24 @@ def test_sound_certificates_hold_and_the_command_goes_on_where_it_stopped(run: P
     assert "certificates under attack" in attack(str(run), *QUICK, "--limit", "2")[1]
 
 
+def test_the_inputs_that_are_asked_for_are_attacked_and_no_others(run: Path) -> None:
+    """Of the four inputs one abstains, and is passed over."""
+    status, out = attack(str(run), *QUICK, "--indices", "1-3", "--json")
+    assert (status, [row["tried"] for row in json.loads(out)]) == (0, [2])
+    assert 0 not in {index for _, index in bodies(run)}
+    for words, told in {
+        ("--indices", "1,7"): "input 7 is not in .*certify it first",
+        ("--indices", "1", "--limit", "1"): "leave out skip and limit, or the list",
+        ("--indices", "x"): "as in 0,5,10-19",
+    }.items():
+        with pytest.raises(SmoothcertError, match=told):
+            attack(str(run), *QUICK, *words)
+    with sqlite3.connect(run / RESULTS) as db:
+        db.execute("UPDATE records SET body = json_set(body, '$.label', null) WHERE idx = 2")
+    with pytest.raises(SmoothcertError, match="holds no certificates of these inputs"):
+        attack(str(run), *QUICK, "--indices", "2")
+
+
 def bodies(run: Path) -> dict[tuple[float, int], str]:
     with sqlite3.connect(run / RESULTS) as db:
         return {(times, index): body for times, index, body in db.execute("SELECT times, idx, body FROM findings")}

@@ -73,3 +73,30 @@ def test_a_run_is_attacked():
     findings = attack_run(cascade(), data, store, effort, limit=2)
     assert [finding.violated for finding in findings] == [False] * len(findings)
     assert len(findings) == 2
+
+
+def test_the_margin_is_that_of_the_stage_that_answers():
+    """400 votes leave open whether the first stage answers 0, so the second is asked too, which is sure of 1."""
+    engine, x = sc.Engine(block=400), torch.tensor([[0.1, 0.0, 0.0]])
+
+    def near(x):
+        return torch.stack([x[:, 0], -x[:, 0]], dim=1)
+
+    def sure(x):
+        return torch.stack([-1 - x[:, 0].abs(), 1 + x[:, 0].abs()], dim=1)
+
+    stages = [
+        sc.Smoother(model, sc.Noise.isotropic("gaussian", sigma), estimate=400, engine=engine)
+        for model, sigma in ((near, 0.5), (sure, 0.25))
+    ]
+    whole = sc.Cascade(stages, (0.05, 0.0))
+    [certificate] = whole.certify(x)
+    center = sc.Region(x[0].numpy(), 1.0, 1e-6, 2.0)
+    claimed = replace(certificate, label=0, region=center)
+    [finding] = sc.attack([claimed], whole, x, attacks=["random"], budget=200, votes=400)
+    for attempt in finding.attempts:
+        assert attempt.votes == 800
+        assert attempt.margin == pytest.approx(
+            0.16, abs=0.15
+        )  # 2Φ(0.2) − 1, within three standard deviations of 400 votes
+        assert not attempt.violated

@@ -19,9 +19,10 @@ from scipy.special import ndtr, ndtri
 import smoothcert.cli
 from smoothcert.errors import SettingError
 from smoothcert.laws import law_named
+from smoothcert.maths.geometry import round_up
 from smoothcert.maths.published import pixeldp_gaussian, pixeldp_laplace, renyi_gaussian, yang_pareto
 from smoothcert.radius.bracket import Bracket, certified_radius
-from smoothcert.report.tightness import PUBLISHED, Curve, Request, curves, draw, even_chances, round_up, table
+from smoothcert.report.tightness import PUBLISHED, Curve, Request, curves, draw, even_chances, table
 
 PNG = b"\x89PNG\r\n\x1a\n"
 probabilities = st.floats(0.5001, 0.9999)

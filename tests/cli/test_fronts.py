@@ -10,9 +10,12 @@ import pytest
 import smoothcert.cli
 from smoothcert.cli.flags import Given
 from smoothcert.cli.of_run import certified_with
+from smoothcert.errors import SettingError
 from smoothcert.explore.explorer import Explorer
 from smoothcert.explore.slices import Asked
 from smoothcert.fronts import PrincipalComponents
+from smoothcert.merge import merge
+from smoothcert.models import load_model
 from smoothcert.store import open_run
 
 CHANCE = np.random.default_rng(0)
@@ -165,16 +168,17 @@ def test_noise_of_a_covariance(ok, tmp_path: Path) -> None:
     assert all(copy["picture"] for copy in seen["copies"])
 
 
-def test_it_is_fitted_once(ok, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_fitted_once_and_the_model_loaded_once(ok, monkeypatch: pytest.MonkeyPatch) -> None:
     """To measure which runtime is fastest takes a classifier too."""
     Path("flat.py").write_text("from torch import nn\ndef flat():\n    return nn.Linear(4, 2).eval()\n")
     monkeypatch.syspath_prepend(".")
-    fitted, fit = [], PrincipalComponents.fit
+    loaded, load, fitted, fit = [], load_model, [], PrincipalComponents.fit
+    monkeypatch.setattr("smoothcert.models.load_model", lambda *given, **more: loaded.append(1) or load(*given, **more))
     monkeypatch.setattr(PrincipalComponents, "fit", lambda self, *given: fitted.append(1) or fit(self, *given))
     given = ("--model", "flat:flat", "--data", "others.npz", "--sigma", 0.5, "--front", "pca:4")
     for more in ((), ("--dry-run",)):
         ok("certify", *given, "--limit", 1, "-n", 200, "--out", f"a{len(more)}", *more)
-    assert len(fitted) == 2
+    assert len(fitted) == len(loaded) == 2
 
 
 def test_what_is_refused(ok) -> None:
@@ -184,3 +188,23 @@ def test_what_is_refused(ok) -> None:
             "train", "--model", "mlp", "--data", "halves.npz", "--sigma", 1, "--front", front, "--out", "m", fails=True
         )
         assert words in told
+
+
+def test_who_cannot_do_it_says_so_before_any_work(ok, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settling parts, and serving: neither fits the front, reads the data nor writes anything."""
+    Path("same.py").write_text(
+        "import torch\ndef same():\n    torch.manual_seed(0)\n    return torch.nn.Linear(4, 2).eval()\n"
+    )
+    monkeypatch.syspath_prepend(".")
+    given = ("--model", "same:same", "--data", "others.npz", "--sigma", 0.5, "--front", "pca:4")
+    for shard in (1, 2):
+        ok("certify", *given, "--limit", 2, "--shard", f"{shard}/2", "-n", 200, "--out", f"part-{shard}")
+    monkeypatch.setattr("smoothcert.data.load", lambda *_, **__: pytest.fail("the data were read"))
+    told = ok("merge", "part-1", "part-2", "--memory", "--out", "whole", fails=True)
+    assert "behind a front" in told
+    assert "leave --memory out" in told
+    with pytest.raises(SettingError, match="behind a front"):
+        merge(["part-1", "part-2"], "whole", memory="whole")
+    assert not Path("whole").exists()
+    assert "cannot answer behind a front" in ok("serve", *given, fails=True)
+    assert "not for a cascade" in ok("serve", "--cascade", "none.toml", fails=True)

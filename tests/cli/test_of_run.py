@@ -15,9 +15,11 @@ from smoothcert import data
 from smoothcert.cli import app
 from smoothcert.cli.of_run import located
 from smoothcert.errors import ModelError, RunError
+from smoothcert.maths.boxed import Box
 from smoothcert.models import load_model
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
 from smoothcert.store import RESULTS
+from smoothcert.views import view_named
 
 QUICK = ["--limit", "2", "-n", "200", "--block", "50", "--select", "20"]
 
@@ -106,3 +108,32 @@ def test_a_run_made_in_python_lacks_only_its_files(folder: Path, tmp_path: Path)
     for words in (("attack", run, *effort), ("predict", run)):
         with pytest.raises(RunError, match="not what .* certified"):
             command(*words, "--model", other)
+
+
+EFFORT = ("--budget", 100, "--votes", 100)
+RANDOM = (*EFFORT, "--attack", "random", "--json")
+
+
+def test_a_run_knows_the_box_that_its_votes_were_judged_in_again(folder: Path) -> None:
+    net = ("--model", folder / "net.safetensors")
+    uniform = ("--noise", "uniform", "--sigma", 0.01, "--norm", 1, "--set", "noise.box=none")
+    command("certify", *net, *uniform, *QUICK, "--out", "plain")
+    command("recertify", "plain", "--box", "0..1", "--out", "boxed")
+    assert json.loads(command("attack", "boxed", *RANDOM))[0]["tried"] >= 1
+    assert len(json.loads(command("predict", "boxed", "--json"))) == 2
+
+
+def test_a_run_of_uniform_noise_or_of_views_made_in_python_lacks_only_its_files(folder: Path) -> None:
+    net, engine = folder / "net.safetensors", sc.Engine(block=50)
+    model, digits = load_model(net, shape=(1, 28, 28)), data.load("digits")
+    plain = sc.Noise.isotropic("uniform", 0.01, grid=1 / 255)
+    boxed = sc.Noise(plain.law, plain.scale, grid=1 / 255, box=Box(0.0, 2.0))
+    smoothers = {
+        "uniform": sc.Smoother(model, plain, norm=1, estimate=200, engine=engine),
+        "boxed": sc.Smoother(model, boxed, norm=1, estimate=200, engine=engine),
+        "bands": sc.Smoother(model, view_named("bands:width=27"), threat="patch:1", engine=engine),
+    }
+    for name, smoother in smoothers.items():
+        sc.certify_all(smoother, digits, name, indices=[0, 1])
+        effort = (*EFFORT, "--json") if name == "bands" else RANDOM
+        assert json.loads(command("attack", name, "--model", net, *effort))[0]["tried"] >= 1

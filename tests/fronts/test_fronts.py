@@ -12,6 +12,7 @@ import smoothcert as sc
 from smoothcert import data
 from smoothcert.errors import DataError, InputError, SettingError
 from smoothcert.fronts import BlockSums, Front, Ground, PrincipalComponents, front_named
+from smoothcert.fronts.front import fingerprint_of
 from smoothcert.linear import LinearRegion
 from smoothcert.maths.boxed import Box
 from smoothcert.models.decoding import Decoding
@@ -127,6 +128,10 @@ class TestCertificates:
         for same in (x.astype(float), np.where(x == 0, np.float32(-0.0), x), x.copy(order="F")):
             (found,) = smoothed(own).certify(torch.from_numpy(same))
             assert found.soundness == "frozen"
+        pixels = np.arange(256, dtype=np.float32)
+        divided, multiplied = pixels / np.float32(255), pixels * np.float32(1 / 255)
+        assert not np.array_equal(divided, multiplied)
+        assert fingerprint_of(divided) == fingerprint_of(multiplied) != fingerprint_of(divided + np.float32(1e-3))
 
     def test_a_file_remembers_what_it_was_fitted_with(self, tmp_path):
         own = PrincipalComponents(k=5).fit(DIGITS.inputs(range(20)), UNIT)

@@ -15,13 +15,13 @@ import torch
 from tests.serve.conftest import PLANE, Running, at, serving, smoother_with, until
 from torch import Tensor
 
+from helpers.settlers import contradictions
 from smoothcert.client import AsyncClient, Client, ServerError
 from smoothcert.data import ArrayDataset
 from smoothcert.engine import Engine
 from smoothcert.memory.memory import Memory
 from smoothcert.serve import points
 from smoothcert.testing.leaks import LocLeak
-from smoothcert.testing.settlers import contradictions
 
 
 def test_an_answer_says_all_and_its_promise_can_be_looked_up(running: Running) -> None:
@@ -114,12 +114,12 @@ def test_a_deadline_is_met_with_what_was_proved_by_then() -> None:
 
 
 def test_an_abstention_is_remembered_so_that_asking_again_buys_nothing() -> None:
-    """On the plane itself no class wins: thirty questions get one set of votes, and one alpha is counted."""
+    """On the plane itself no class wins: thirty questions get one set of votes, and one alpha is counted, −0 or 0."""
     with serving() as running:
         first = running.client.certify(at(0.0))
         assert first.label is None
-        for _ in range(30):
-            assert running.client.certify(at(0.0)) == first
+        for sign in (1, -1) * 15:
+            assert running.client.certify(sign * at(0.0)) == first
         status = running.client.status()
         assert (status.abstentions, status.promises, status.expected_wrong) == (1, 0, pytest.approx(1e-6))
         assert f"smoothcert_votes_total {float(first.votes)}" in running.client.http.get("/metrics").text

@@ -29,7 +29,7 @@ def counted(smoother: Smoother, count: Count) -> None:
 def test_a_look_is_judged_although_the_last_vote_is_counted_meanwhile() -> None:
     """A worker files the finished count under the input at the moment at which an earlier look is summed up."""
     smoother = smoother_with()
-    selection, poll = smoother.begin(torch.tensor(at(1.0), dtype=torch.float32), 7)
+    selection, poll = smoother.inquiry.begin(torch.tensor(at(1.0), dtype=torch.float32), 7)
     counted(smoother, selection)
     estimation = selection.then(selection)
     counted(smoother, estimation)

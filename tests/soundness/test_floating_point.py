@@ -14,6 +14,7 @@ from smoothcert.noise import Noise, quantise
 from smoothcert.seeds import Stage, TorchDraws, draws_for
 from smoothcert.smoother import Smoother
 from smoothcert.testing.problems import QuotientProbe, RoundingProbe
+from smoothcert.views import View, view_named
 
 VOTES, SIGMA, GRID = 2_000, 0.5, 1 / 255
 
@@ -74,3 +75,26 @@ def test_grid_copies_are_a_function_of_the_integer_sum() -> None:
 
 def _draws() -> TorchDraws:
     return draws_for(0, 0, Stage.SELECT, 0, dtype=torch.float64)
+
+
+def _tells_zeros_apart(rows: Tensor) -> Tensor:
+    """Class 1 for a row with a −0 in it."""
+    return torch.stack([torch.full((len(rows),), 0.5), (rows.signbit() & (rows == 0)).any(dim=1).float()], dim=1)
+
+
+@pytest.mark.parametrize(
+    ("noise", "how"),
+    [
+        (Noise("gaussian", 0.001, grid=GRID), {}),
+        (Noise("gaussian", [0.001] * 8, grid=GRID), {}),  # type: ignore[arg-type]
+        (view_named("ablation:keep=6,ask=all"), {"threat": "l0:1"}),
+    ],
+    ids=["looked up", "drawn", "views"],
+)
+def test_minus_zero_is_zero(noise: Noise | View, how: dict[str, str]) -> None:
+    """They are one point, so that a certificate of one is of the other; noise this small leaves a pixel as it is."""
+    smoother = Smoother(_tells_zeros_apart, noise, estimate=200, **how)  # type: ignore[arg-type]
+    written = [torch.zeros(1, 8), -torch.zeros(1, 8), *([torch.full((1, 8), -1e-9)] if not how else [])]
+    assert _tells_zeros_apart(written[1]).argmax() == 1
+    assert [smoother.certify(x)[0].label for x in written] == [0] * len(written)
+    assert [smoother.predict(x) for x in written] == [[0]] * len(written)

@@ -185,7 +185,7 @@ class TestLabel:
     def test_one_input_as_a_server_asks(self, fitted: DatasetWise) -> None:
         smoother = Smoother(Columns().eval(), NOISE, estimate=100, select=20, tuner=fitted)
         for seed, label in ((0, "frozen"), (1, "global")):
-            job, poll = smoother.begin(as_floats(pictures(1, seed)[0])[0], 5)
+            job, poll = smoother.inquiry.begin(as_floats(pictures(1, seed)[0])[0], 5)
             list(smoother.driver.run([job]))
             assert poll(None).soundness.value == label
 

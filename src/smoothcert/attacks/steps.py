@@ -22,8 +22,9 @@ def judge_cascade(
     """What the cascade answers at one offset: broken with probability at most alpha if it is the label.
 
     Fresh votes of every stage that can be reached leave some answers possible; the label is broken if it is none of them.
+    The shares are those of the stage that answers by these votes.
     """
-    point, asked = victim.points(offset[None])[0], [Votes(np.zeros((1, 1, 1), int), np.zeros((1, 1), int))]
+    point, asked = victim.points(offset[None])[0], list[Votes]()
     key = (victim.index << 32) | zlib.crc32(f"{name} {victim.region.radius!r}".encode())
 
     def votes_of(at: int) -> Votes:
@@ -34,10 +35,11 @@ def judge_cascade(
         return asked[-1]
 
     possible = cascade.walk(votes_of, alpha)
-    counts, label = asked[-1].counts[0, -1][: cascade.classes], victim.label
+    answering = next((votes for at, votes in enumerate(asked) if cascade.chosen_class(at, votes) >= 0), asked[-1])
+    counts, label = answering.counts[0, -1][: cascade.classes], victim.label
     others = counts.copy()
     others[label] = -1
-    rival, cast = int(others.argmax()), int(asked[-1].trials[0, -1])
+    rival, cast = int(others.argmax()), int(answering.trials[0, -1])
     total = sum(int(each.trials[0, -1]) for each in asked)
     shares = int(counts[label]) / cast, int(counts[rival]) / cast
     return Attempt(name, victim.gauge(offset), rival, *shares, total, label not in possible)

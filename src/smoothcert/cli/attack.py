@@ -20,7 +20,7 @@ NAME = "attack"
 EXAMPLE = "smoothcert attack runs/a --limit 50 --beyond 1.5,2"
 
 
-@takes(Settings, *o.MOVED, of_run=True)
+@takes(Settings, *o.MOVED, "data.indices", of_run=True)
 def command(
     given: Given,
     run: o.Run,
@@ -55,14 +55,25 @@ def command(
         raise SettingError(f"--beyond {beyond!r} must be multiples of the radius above 0, each once and not 1")
     from smoothcert.attacks.check import Effort
     from smoothcert.attacks.over_run import attack_run
+    from smoothcert.data.selection import parse_indices
     from smoothcert.report.attacks import attack_summary, attack_table, draw_room
     from smoothcert.store import directory_of
 
     effort = Effort(tuple(attack) if attack else None, budget, votes, alpha)
+    asked = given.over(Settings).data.indices  # without what the run keeps: those that it was certified on
+    indices = None if asked is None else parse_indices(asked)
     smoother, dataset = certified_with(run, given)
     with progress_bar("attack") as tell:
         findings = attack_run(
-            smoother, dataset, run, effort, multiples=multiples, limit=limit, memory=memory, progress=tell
+            smoother,
+            dataset,
+            run,
+            effort,
+            multiples=multiples,
+            limit=limit,
+            indices=indices,
+            memory=memory,
+            progress=tell,
         )
     rows = attack_summary(findings)
     if json:

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smoothcert.cli.console import errors, progress_bar
-from smoothcert.config import DataSettings, NoiseSettings, Settings
+from smoothcert.config import DataSettings, ModelSettings, NoiseSettings, Settings
 from smoothcert.errors import ModelError, SettingError
 from smoothcert.plan import Voting
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torch import nn
 
     from smoothcert.data.base import Dataset
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from smoothcert.noise import Noise
     from smoothcert.smoother import Smoother
     from smoothcert.views import View
+
+    Models = dict[ModelSettings, nn.Module]  # those that were loaded already: it may take a while
 
 STAGE = ("model", "weights", "noise", "sigma", "scale", "estimate", "select")  # what a stage of a cascade may say
 
@@ -43,7 +47,7 @@ def indices_of(settings: DataSettings, dataset: Dataset) -> list[int]:
 
 
 def _is_file(source: str) -> bool:
-    """Does the model's file say how many classes it has?"""
+    """Did training write this model, into a file that says how many classes it has?"""
     return Path(source).suffix == ".safetensors"
 
 
@@ -72,14 +76,22 @@ def noise_is_told(settings: NoiseSettings) -> None:
         )
 
 
+def front_source(settings: NoiseSettings, model: str | None) -> str | None:
+    """The name of a front, or the file of the one that training wrote beside the model."""
+    from smoothcert.fronts import FILE
+
+    if settings.front is not None or model is None or not _is_file(model):
+        return settings.front
+    beside = Path(model).with_name(FILE)
+    return str(beside) if beside.is_file() else None
+
+
 def front_of(settings: NoiseSettings, data: DataSettings, dataset: Dataset, model: str | None = None) -> Front | None:
     """The front that is named, or the one that training wrote beside the model; U is of training data alone."""
-    from smoothcert.fronts import FILE, Ground, front_named
+    from smoothcert.fronts import Ground, front_named
     from smoothcert.maths.boxed import Box
 
-    source, beside = settings.front, None if model is None else Path(model).with_name(FILE)
-    if source is None and beside is not None and Path(model or "").suffix == ".safetensors" and beside.is_file():
-        source = str(beside)
+    source = front_source(settings, model)
     if source is None:
         return None
     box = dataset.box if settings.box in ("auto", "none") else Box.read(settings.box)
@@ -142,14 +154,14 @@ def smoother_of(
     memory: Memory | None = None,
     *,
     front: Front | None = None,
+    models: Models | None = None,
     passes: bool = False,
 ) -> Smoother:
     """The smoothed classifier, all settings checked before anything is computed or written.
 
-    front: the one that the settings name, where it was made already; passes: it may have a class more.
+    front, models: what the settings name, where it was made already; passes: it may have a class more.
     """
     from smoothcert.engine import device_named
-    from smoothcert.models import load_model
     from smoothcert.smoother import Smoother
     from smoothcert.tuners import tuner_named
 
@@ -157,23 +169,18 @@ def smoother_of(
     if settings.model.cascade is not None:
         if settings.noise.front is not None:
             raise SettingError("a cascade asks networks of inputs; leave --front out, or --cascade")
-        return cascade_of(settings, dataset)
+        return cascade_of(settings, dataset, models)
     front = front or front_of(settings.noise, settings.data, dataset, settings.model.source)
     noise, votes = noise_of(settings.noise, dataset, settings.model.source, front), settings.votes
     tuner = tuner_named(method_of(votes.method, settings.model.source))
     device_named(settings.engine.device)
-    source, regression = settings.model, settings.task.kind == "regression"
+    regression, known = settings.task.kind == "regression", {} if models is None else models
     if regression:
         _check_regression(settings)
-    assert source.source is not None
-    model = load_model(
-        source.source,
-        weights=source.weights,
-        shape=dataset.shape if front is None or front.decodes else front.seen,
-        classes=1 if regression else None if passes and _is_file(source.source) else dataset.classes,
-        mean=source.mean or None,
-        std=source.std or None,
-    )
+    if settings.model not in known:
+        shape = dataset.shape if front is None or front.decodes else front.seen
+        known[settings.model] = _model_of(settings, shape, 1 if regression else dataset.classes, passes=passes)
+    model = known[settings.model]
     if regression:
         if front is not None:
             raise SettingError("fronts are for classifiers; leave --front out, or certify classes")
@@ -197,9 +204,25 @@ def smoother_of(
         tuner=tuner,
         memory=memory,
         engine=settings.engine,
-        identity=source.identity,
+        identity=settings.model.identity,
         check=votes.check,
         own_randomness=votes.own_randomness,
+    )
+
+
+def _model_of(settings: Settings, shape: Sequence[int], classes: int | None, *, passes: bool) -> nn.Module:
+    """The network, with its normalisation; the file of one that may pass on says itself how many classes it has."""
+    from smoothcert.models import load_model
+
+    source = settings.model
+    assert source.source is not None
+    return load_model(
+        source.source,
+        weights=source.weights,
+        shape=shape,
+        classes=None if passes and _is_file(source.source) else classes,
+        mean=source.mean or None,
+        std=source.std or None,
     )
 
 
@@ -255,13 +278,13 @@ def check_cascade(settings: Settings) -> None:
         )
 
 
-def cascade_of(settings: Settings, dataset: Dataset) -> Smoother:
+def cascade_of(settings: Settings, dataset: Dataset, models: Models | None = None) -> Smoother:
     """The cascade that a TOML file names: stages with model and sigma, and margins if there are any; paths are of its folder."""
     from smoothcert.cascade import Cascade
 
     file = Path(str(settings.model.cascade))
     told = _cascade_file(file)
-    stages = [_stage_of(settings, dataset, file, stage) for stage in told["stage"]]
+    stages = [_stage_of(settings, dataset, file, stage, models) for stage in told["stage"]]
     chosen = told.get("chosen_on")
     seen = None if chosen is None else dataset_of(DataSettings(chosen), "train")
     return Cascade(stages, told.get("margins"), alpha=settings.votes.alpha, radii=settings.votes.radii, chosen_on=seen)
@@ -288,7 +311,9 @@ def _cascade_file(file: Path) -> dict[str, Any]:
     return told
 
 
-def _stage_of(settings: Settings, dataset: Dataset, file: Path, told: dict[str, Any]) -> Smoother:
+def _stage_of(
+    settings: Settings, dataset: Dataset, file: Path, told: dict[str, Any], models: Models | None
+) -> Smoother:
     """One stage: its own model, noise and votes; all else is that of the run."""
     named = {name: str(told[name]) for name in ("model", "weights") if name in told}
     placed = {name: str(file.parent / text) if (file.parent / text).exists() else text for name, text in named.items()}
@@ -307,7 +332,7 @@ def _stage_of(settings: Settings, dataset: Dataset, file: Path, told: dict[str, 
         )
     except TypeError as problem:
         raise SettingError(f"a stage of {file} is {told}: {problem}; see docs/cascades.md") from problem
-    return smoother_of(own, dataset, passes=True)
+    return smoother_of(own, dataset, models=models, passes=True)
 
 
 def method_of(spec: str, source: str | None) -> str:

@@ -24,6 +24,7 @@ from smoothcert.plan import IN_RUN
 from smoothcert.sections import write
 
 if TYPE_CHECKING:
+    from smoothcert.cli.build import Models
     from smoothcert.data.base import Dataset
     from smoothcert.forecast import Forecast
     from smoothcert.smoother import Smoother
@@ -108,8 +109,9 @@ def certify_run(settings: Settings, out: Path | str, *, note: str, title: str = 
     dataset = dataset_of(settings.data)
     indices = indices_of(settings.data, dataset)
     front = front_of(settings.noise, settings.data, dataset, settings.model.source)  # once: to fit it takes a while
-    settings, calibration = with_runtime(settings, dataset, indices, out, front)
-    smoother = smoother_of(settings, dataset, front=front)
+    models: Models = {}
+    settings, calibration = with_runtime(settings, dataset, indices, out, models, front)
+    smoother = smoother_of(settings, dataset, front=front, models=models)
     from smoothcert.run import Progress, certify_all
 
     advise(settings, smoother, dataset, indices)
@@ -153,8 +155,9 @@ def foretold(settings: Settings, out: Path | str) -> Forecast | None:
     dataset = dataset_of(settings.data)
     indices = indices_of(settings.data, dataset)
     front = front_of(settings.noise, settings.data, dataset, settings.model.source)
-    settings, _ = with_runtime(settings, dataset, indices, out, front)
-    return _forecast(smoother_of(settings, dataset, front=front), dataset, indices, out)
+    models: Models = {}
+    settings, _ = with_runtime(settings, dataset, indices, out, models, front)
+    return _forecast(smoother_of(settings, dataset, front=front, models=models), dataset, indices, out)
 
 
 def _forecast(smoother: Smoother, dataset: Dataset, indices: list[int], out: Path | str) -> Forecast | None:

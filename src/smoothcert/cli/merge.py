@@ -34,11 +34,15 @@ def command(
     the promises that one run would have made; it needs the data, which --data names if they have moved. Runs of another
     configuration or with an input in common are refused.
     """
-    from smoothcert.merge import merge
+    from smoothcert.merge import check_settles, merge
+    from smoothcert.store import open_run
 
     settings = given.over(Settings, kept_by(runs[0]))
     place = settings.votes.memory
     memory = out if place == IN_RUN else place
+    if memory is not None:
+        with open_run(runs[0]) as store:
+            check_settles(store.facts()["configuration"])
     data = None if memory is None else dataset_of(settings.data)
     text = write(replace(settings, data=replace(settings.data, shard=None)))
     number = merge(runs, out, dataset=data, memory=memory, notes={"command": command_line(), "settings": text})

@@ -38,6 +38,10 @@ SAME_NAMES = (
     *("votes.norm", "votes.select", "votes.trials", "votes.alpha", "votes.estimator", "votes.radii", "votes.seed"),
     *("votes.check", "votes.own_randomness", "engine.block", "engine.runtime", "engine.device", "engine.shared_noise"),
 )
+OF_VIEWS = (
+    *("noise.law", "votes.seed", "votes.check", "votes.own_randomness"),
+    *("engine.block", "engine.runtime", "engine.device"),
+)
 
 
 def certified_with(run: Place, given: Given) -> tuple[Smoother, Dataset]:
@@ -74,6 +78,7 @@ def where_it_began(run: Place) -> dict[str, str]:
 
 def kept_by(run: Place) -> Source:
     """The settings that a run was certified with; of one made in Python, what its configuration tells of them."""
+    from smoothcert.maths.grid import box_of
     from smoothcert.store import directory_of, open_run
 
     with open_run(run) as store:
@@ -92,7 +97,10 @@ def kept_by(run: Place) -> Source:
     directory = directory_of(run)
     if directory is not None and "folder_from_run" in notes:
         folders.append(directory.resolve() / notes["folder_from_run"])
-    return located(from_toml(text, f"the settings of {run}"), folders)
+    # Votes that were judged again may be those of a classifier that clips its inputs, which the settings do not tell.
+    box = box_of(configuration.get("domain", ""))
+    clipped = {} if box is None else {"noise.box": str(box)}
+    return {**located(from_toml(text, f"the settings of {run}"), folders), **clipped}
 
 
 def located(kept: Source, folders: list[Path]) -> Source:
@@ -126,15 +134,25 @@ def _told_by(configuration: Mapping[str, Any], run: Place) -> Source:
             f"{run} does not say how it was certified (its configuration lacks {', '.join(missing)}); certify anew, or use "
             "Python: smoothcert.attack(certificates, smoother, x)"
         )
+    from smoothcert.maths.grid import box_of
+    from smoothcert.views import REGISTRY
+
     told = {path: configuration[name] for path, name in named.items()}
     shaped = [path for path in ("noise.scale", "noise.loc") if isinstance(told[path], str)]
     for path in shaped:  # a hash: the array itself is the user's
         del told[path]
     # Of a guest or of what stands for files the configuration holds a hash too.
     plain = {path: value.partition(" sha256:")[0] if isinstance(value, str) else value for path, value in told.items()}
-    grid = re.search(r"grid 1/(\d+)", str(configuration.get("domain")))
+    if REGISTRY.knows(
+        plain["noise.law"]
+    ):  # views, not noise; of a threat the kind alone is kept, whatever size was asked for
+        threat = configuration.get("threat")
+        against = {"votes.norm": plain["votes.norm"]} if threat is None else {"votes.threat": f"{threat}:1"}
+        return {path: plain[path] for path in OF_VIEWS} | against
+    domain = str(configuration.get("domain"))
+    grid = re.search(r"grid 1/(\d+)", domain)
     if configuration.get("task") == "regression":
         plain |= {"task.kind": "regression", "votes.estimator": Voting.estimator}
         if configuration.get("bounds"):
             plain["task.bounds"] = "{}..{}".format(*configuration["bounds"])
-    return plain | {"noise.grid": f"1/{grid[1]}" if grid else "none"}
+    return plain | {"noise.grid": f"1/{grid[1]}" if grid else "none", "noise.box": str(box_of(domain) or "none")}

@@ -12,17 +12,18 @@ from smoothcert.engine import AUTO, Engine, device_named
 from smoothcert.errors import RunError, SmoothcertError
 
 if TYPE_CHECKING:
+    from smoothcert.cli.build import Models
     from smoothcert.data.base import Dataset
     from smoothcert.fronts import Front
     from smoothcert.store import Place
 
 
 def with_runtime(
-    settings: Settings, dataset: Dataset, indices: list[int], out: Place, front: Front | None = None
+    settings: Settings, dataset: Dataset, indices: list[int], out: Place, models: Models, front: Front | None = None
 ) -> tuple[Settings, dict[str, Any]]:
     """The settings with a runtime that is named, and what a calibration found, for the run's notes.
 
-    front: as in ``smoother_of``.
+    models, front: as in ``smoother_of``; what had to be loaded is left in models.
     """
     if settings.engine.runtime != AUTO:
         return settings, {}
@@ -37,7 +38,7 @@ def with_runtime(
     from smoothcert.calibration import calibrate
 
     plain = replace(settings, engine=replace(settings.engine, runtime="torch"))
-    smoother = smoother_of(plain, dataset, front=front)
+    smoother = smoother_of(plain, dataset, front=front, models=models)
     x = torch.from_numpy(smoother.behind(dataset).inputs(indices[:1]))[0]
     calibration = calibrate(smoother.model, smoother.noise, x, plain.engine, settings.votes.trials * len(indices))
     errors.print(calibration.words)

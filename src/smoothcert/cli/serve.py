@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from smoothcert.cli.build import check_told, dataset_of, smoother_of
+from smoothcert.cli.build import check_told, dataset_of, front_source, smoother_of
 from smoothcert.cli.console import errors
 from smoothcert.cli.flags import Given, takes
 from smoothcert.cli.of_run import kept_by
@@ -17,9 +17,10 @@ from smoothcert.cli.runtime import with_runtime
 from smoothcert.config import Settings
 from smoothcert.errors import ModelError, SettingError
 from smoothcert.plan import IN_RUN
-from smoothcert.serve.settings import Serving
+from smoothcert.serve.settings import NO_FRONT, ONE_CLASSIFIER, Serving
 
 if TYPE_CHECKING:
+    from smoothcert.cli.build import Models
     from smoothcert.memory.memory import Memory
     from smoothcert.serve.service import Service
 
@@ -51,9 +52,14 @@ def command(
     server. Any address but the loopback needs a token. Ctrl-C or SIGTERM ends it once all who wait are answered.
     """
     settings = given.over(Served, None if run is None else kept_by(run))
-    if run is not None and settings.model.source is None:
+    if run is not None and settings.model.source is None and settings.model.cascade is None:
         raise ModelError(f"{run} was made in Python, which keeps no path of the model; give --model, and --data")
     check_told(settings)
+    # Said by the service too, but once networks are loaded and a front is fitted.
+    if front_source(settings.noise, settings.model.source) is not None:
+        raise SettingError(NO_FRONT)
+    if settings.model.cascade is not None or settings.task.kind == "regression":
+        raise SettingError(ONE_CLASSIFIER)
     from smoothcert.extras import import_extra
 
     for library in ("fastapi", "uvicorn", "prometheus_client"):
@@ -75,10 +81,11 @@ def _loaded(settings: Served, run: str | None) -> Service:
     from smoothcert.serve.service import Service
 
     dataset = dataset_of(settings.data)
-    chosen, _ = with_runtime(settings, dataset, [0], run or "")
+    models: Models = {}
+    chosen, _ = with_runtime(settings, dataset, [0], run or "", models)
     # Half of a larger block would be cast in vain where the class of one input is chosen.
     block = chosen.engine.block or min(default_block(dataset.shape), chosen.votes.select)
-    smoother = smoother_of(replace(chosen, engine=replace(chosen.engine, block=block)), dataset)
+    smoother = smoother_of(replace(chosen, engine=replace(chosen.engine, block=block)), dataset, models=models)
     memory = _memory(settings.votes.memory, run)
     if not memory.lasting:
         errors.print("note: without --memory, promises end with the server")

@@ -9,15 +9,13 @@ import sys
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib.resources import files
 from typing import Any
 from urllib.parse import urlsplit
 
-import smoothcert.explore
 from smoothcert.errors import InputError, SmoothcertError
 from smoothcert.explore.explorer import Explorer
 from smoothcert.explore.slices import Asked
-from smoothcert.report.page import POLICY, assembled
+from smoothcert.report.document import POLICY, document
 
 LARGEST = 8_000_000  # bytes of a question: a drawing has a number per pixel
 MOST_VOTES = 10_000
@@ -38,9 +36,10 @@ class Server(ThreadingHTTPServer):
     def __init__(self, explorer: Explorer, beside: Explorer | None = None) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.explorer, self.beside, self.token = explorer, beside, secrets.token_urlsafe(24)
-        parts = {name: _text(f"explore.{kind}") for name, kind in (("explorer", "js"), ("own", "css"))}
         other = None if beside is None else {"where": f"{BESIDE}/", **beside.overview()}
-        self.page = assembled(_text("template.html"), explorer.overview() | {"beside": other}, **parts).encode()
+        data = explorer.overview() | {"beside": other}
+        text = document(data, title="smoothcert explore", heading="Explore a run", start="explore", own="explore")
+        self.page = text.encode()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Who hangs up early is no error of ours; whatever else happens is told in the terminal."""
@@ -179,7 +178,3 @@ def _votes(value: Any) -> int:
 
 def _json(value: Any) -> bytes:
     return json.dumps(value, allow_nan=False).encode()
-
-
-def _text(name: str) -> str:
-    return files(smoothcert.explore).joinpath("page", name).read_text(encoding="utf-8")

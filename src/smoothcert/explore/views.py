@@ -17,14 +17,14 @@ from smoothcert.explore.slices import VOTES, ZOOMS
 from smoothcert.explore.specimen import Answer, Specimen
 from smoothcert.linear import LinearRegion
 from smoothcert.maths import FloatArray
-from smoothcert.maths.geometry import p_norm, round_down
+from smoothcert.maths.geometry import digits_of, p_norm, round_down
 from smoothcert.recertify import judge_again
 from smoothcert.records.record import Record
 from smoothcert.regions import Region
 from smoothcert.report.about import class_names
 from smoothcert.report.fairness import BY_CHANCE, MEANING
 from smoothcert.report.marks import Marks
-from smoothcert.report.page import digits_of, line_of, run_of
+from smoothcert.report.page import line_of, run_of
 from smoothcert.report.pictures import scale_map, uri
 from smoothcert.report.runs import Run
 from smoothcert.sight import Sight

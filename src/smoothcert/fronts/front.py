@@ -7,6 +7,7 @@ import io
 import json
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -242,13 +243,15 @@ def real_numbers(values: npt.ArrayLike) -> FloatArray:
 
 
 def fingerprint_of(x: npt.ArrayLike) -> int:
-    """One input by its content, in 64 bits."""
-    content = np.ascontiguousarray(np.asarray(x, dtype="<f4") + np.float32(0))  # −0 is 0
+    """One input by its content, in 64 bits; 8-bit pixels are the same however they were divided by 255, and −0 is 0."""
+    content = np.asarray(x, dtype="<f4") + np.float32(0)
+    with suppress(InputError):
+        content = certified_point(content, domain_of(255)).astype("<f4")
     return int.from_bytes(hashlib.sha256(content.tobytes()).digest()[:8], "little")
 
 
 def known_among(fingerprints: frozenset[int], x: npt.ArrayLike, center: npt.ArrayLike) -> bool:
-    """Is it one of these, as it was given or as a certificate means it? A pixel can be written in more than one way."""
+    """Is it one of these, as it was given or as a certificate means it? On a grid a point is written in more than one way."""
     return not fingerprints.isdisjoint((fingerprint_of(x), fingerprint_of(center)))
 
 

@@ -88,6 +88,15 @@ def round_up(value: float, digits: int = 3) -> str:
     return _rounded(decimal_of(value), digits, ROUND_CEILING)
 
 
+def digits_of(largest: float) -> int:
+    """Decimals that show four digits of a radius below ten; 20 at most, which no radius of use needs.
+
+    >>> digits_of(1.5), digits_of(0.015), digits_of(math.inf)
+    (3, 5, 3)
+    """
+    return min(20, max(3, 3 - math.floor(math.log10(largest)))) if 0 < largest < math.inf else 3
+
+
 def percent_down(share: float, digits: int = 1) -> str:
     """A share in percent, rounded down: exact for every k/n, where 100 · share in floating point may fall below it.
 

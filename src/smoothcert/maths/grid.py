@@ -26,7 +26,7 @@ def whole_steps(x: ArrayLike, levels: int) -> FloatArray:
     array([1., 5.])
     """
     exact = np.asarray(x, dtype=float) * levels
-    steps = np.rint(exact)
+    steps = np.rint(exact) + 0.0  # a classifier could tell −0 from 0, and they are one point
     away = np.abs(exact - steps)
     allowed = np.minimum(
         _OFF_GRID + np.abs(exact) * 2.0**-23, 0.25
@@ -79,4 +79,4 @@ def certified_point(x: ArrayLike, domain: str) -> FloatArray:
     if found is not None:
         levels = int(found[1])
         return np.asarray(whole_steps(x, levels) / levels)
-    return np.asarray(x, dtype=np.float32).astype(float)
+    return np.asarray(x, dtype=np.float32).astype(float) + 0.0  # −0 is 0

@@ -10,40 +10,40 @@ import hashlib
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 import torch
 from torch import Tensor, fx, nn
 
 from smoothcert.errors import ModelError, WeightsError
-from smoothcert.identity import Kept
 from smoothcert.models.travel import FromFile
 
 
-class Exported(FromFile, nn.Module, Kept):
-    """An exported graph: it has one mode, that of its export, so train() and eval() change nothing.
-
-    It keeps the hash of its file, since constants of the graph do not show among its weights.
-    """
+class Exported(FromFile):
+    """An exported graph: it has one mode, that of its export, so train() and eval() change nothing."""
 
     def __init__(self, graph: nn.Module, digest: bytes = b"", path: Path | None = None) -> None:
-        super().__init__()
-        self.path = path
+        super().__init__(digest, path)
         self.graph = graph
         self.sizes = _input_sizes(graph)
-        self.digest = digest
         for module in self.modules():
             module.training = False
 
-    @staticmethod
-    def load(path: Path) -> Exported:
-        return load_exported(path)
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """The graph of a ``.pt2`` file; the file is trusted as code is."""
+        allowed = "allowed: a .pt2 file written by torch.export.save"
+        if not path.is_file():
+            raise ModelError(f"the exported model {path} does not exist; {allowed}")
+        if not zipfile.is_zipfile(path):
+            raise WeightsError(f"{path} is not an exported model, or it is truncated; {allowed}")
+        try:
+            return cls(torch.export.load(path).module(), hashlib.sha256(path.read_bytes()).digest(), path)
+        except Exception as error:  # a foreign archive fails in many ways
+            raise WeightsError(f"{path} cannot be read as an exported model: {error}; {allowed}") from error
 
     def content(self) -> object:
         return self.digest or self.graph
-
-    def train(self, mode: bool = True) -> Exported:
-        """Do nothing: the graph was fixed when it was exported."""
-        return self
 
     def forward(self, x: Tensor) -> Tensor:
         """The output of the graph, for a batch of a size it was exported for."""
@@ -75,19 +75,6 @@ class Exported(FromFile, nn.Module, Kept):
         if self.sizes and not fits:
             expected = ", ".join("any" if size is None else str(size) for size in wanted)
             raise ModelError(f"the exported model takes inputs of shape ({expected}); got {tuple(shape)}")
-
-
-def load_exported(path: Path) -> Exported:
-    """The graph of a ``.pt2`` file; the file is trusted as code is."""
-    allowed = "allowed: a .pt2 file written by torch.export.save"
-    if not path.is_file():
-        raise ModelError(f"the exported model {path} does not exist; {allowed}")
-    if not zipfile.is_zipfile(path):
-        raise WeightsError(f"{path} is not an exported model, or it is truncated; {allowed}")
-    try:
-        return Exported(torch.export.load(path).module(), hashlib.sha256(path.read_bytes()).digest(), path)
-    except Exception as error:  # a foreign archive fails in many ways
-        raise WeightsError(f"{path} cannot be read as an exported model: {error}; {allowed}") from error
 
 
 def _input_sizes(graph: nn.Module) -> tuple[int | None, ...]:

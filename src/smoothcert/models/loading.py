@@ -22,13 +22,13 @@ from torch import nn
 from smoothcert.errors import ModelError, UnknownName
 from smoothcert.models.adapters import classifier_of
 from smoothcert.models.architecture import ARCHITECTURE_KEY, Architecture
-from smoothcert.models.exported import load_exported
+from smoothcert.models.exported import Exported
 from smoothcert.models.factory import from_factory, is_factory
 from smoothcert.models.libraries import build_from_library, fetched, is_hub, is_library, is_pretrained, load_pretrained
 from smoothcert.models.networks import REGISTRY, is_network, is_registered
 from smoothcert.models.normalize import check_normalisation, with_normalisation
-from smoothcert.models.onnx import load_onnx
-from smoothcert.models.scripted import is_scripted, load_scripted
+from smoothcert.models.onnx import OnnxModel
+from smoothcert.models.scripted import Scripted, is_scripted
 from smoothcert.models.weights import TORCH_SUFFIXES, load_weights, read_metadata
 from smoothcert.registry import split_spec
 
@@ -63,15 +63,15 @@ resnet18, resnet50, resnet110, wide_resnet40; allowed: a built-in name, a .safet
         return _recorded(Path(spec), shape, classes, mean, std)
     if suffix == ".pt2":
         _refuse_weights(text, weights)
-        exported = load_exported(Path(spec))
+        exported = Exported.load(Path(spec))
         exported.check_event(shape)
         return _normalised(exported, mean, std)
     if suffix == ".onnx":
         _refuse_weights(text, weights)
-        return _normalised(classifier_of(load_onnx(Path(spec))), mean, std)
+        return _normalised(classifier_of(OnnxModel.load(Path(spec))), mean, std)
     if is_scripted(Path(spec)):
         _refuse_weights(text, weights)
-        return _normalised(classifier_of(load_scripted(Path(spec))), mean, std)
+        return _normalised(classifier_of(Scripted.load(Path(spec))), mean, std)
     if is_hub(text) or is_pretrained(Path(spec)):
         _refuse_weights(text, weights)
         folder = fetched(text) if is_hub(text) else Path(spec)

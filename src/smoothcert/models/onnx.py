@@ -7,33 +7,50 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from smoothcert.errors import MissingExtra, ModelError, WeightsError
 from smoothcert.extras import import_extra
-from smoothcert.identity import Kept
 from smoothcert.models.travel import FromFile
 from smoothcert.runtimes.base import Compute
 from smoothcert.runtimes.graphs import OnnxFile
 from smoothcert.runtimes.onnxruntime import session_of
 
 
-class OnnxModel(FromFile, nn.Module, Kept, OnnxFile):
-    """An onnxruntime session as a module; it keeps the hash of its files, which stands for its weights."""
+class OnnxModel(FromFile, OnnxFile):
+    """An onnxruntime session as a module; the hash of its files stands for its weights."""
+
+    path: Path
 
     def __init__(self, session: Any, path: Path, digest: bytes) -> None:
-        super().__init__()
-        self.session, self.path, self.digest = session, path, digest
-        self.sizes = _input_sizes(session)
-        self.training = False
+        super().__init__(digest, path)
+        self.session, self.sizes = session, _input_sizes(session)
         self._other = threading.local()  # what computes the graph instead of the session
 
-    @staticmethod
-    def load(path: Path) -> OnnxModel:
-        return load_onnx(path)
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """The model of an ``.onnx`` file, one thread per call, as votes are cast from several."""
+        if not path.is_file():
+            raise ModelError(f"the ONNX model {path} does not exist")
+        try:
+            session = session_of(path)
+        except MissingExtra:
+            raise
+        except Exception as error:  # onnxruntime's errors share no base of their own
+            raise WeightsError(
+                f"{path} cannot be read as an ONNX model: {error}; allowed: a file written by torch.onnx.export or the like"
+            ) from error
+        layers = _in_train_mode(path)
+        if layers:
+            raise ModelError(
+                f"the nodes {layers[:5]} of {path} are in training mode, so an answer depends on the rest of the batch or on chance; "
+                "export the model in eval mode: torch.onnx.export(model.eval(), …)"
+            )
+        digest = hashlib.sha256(b"".join(file.read_bytes() for file in cls.files(path))).digest()
+        return cls(session, path, digest)
 
     @staticmethod
     def files(path: Path) -> list[Path]:
@@ -41,13 +58,6 @@ class OnnxModel(FromFile, nn.Module, Kept, OnnxFile):
         content = path.read_bytes()
         beside = sorted(file for file in path.parent.iterdir() if file != path and file.is_file())
         return [path, *(file for file in beside if file.name.encode() in content)]
-
-    def content(self) -> object:
-        return self.digest
-
-    def train(self, mode: bool = True) -> OnnxModel:
-        """Do nothing: an ONNX graph has one mode."""
-        return self
 
     def forward(self, x: Tensor) -> Tensor:
         """The first output of the graph for a batch in float32."""
@@ -81,28 +91,6 @@ class OnnxModel(FromFile, nn.Module, Kept, OnnxFile):
             only = self.sizes and self.sizes[0] not in (None, shape[0])
             hint = f"; export it with a dynamic batch dimension, or use --block {self.sizes[0]}" if only else ""
             raise ModelError(f"the ONNX model takes batches of shape ({expected}); got {shape}{hint}")
-
-
-def load_onnx(path: Path) -> OnnxModel:
-    """The model of an ``.onnx`` file, one thread per call, as votes are cast from several."""
-    if not path.is_file():
-        raise ModelError(f"the ONNX model {path} does not exist")
-    try:
-        session = session_of(path)
-    except MissingExtra:
-        raise
-    except Exception as error:  # onnxruntime's errors share no base of their own
-        raise WeightsError(
-            f"{path} cannot be read as an ONNX model: {error}; allowed: a file written by torch.onnx.export or the like"
-        ) from error
-    layers = _in_train_mode(path)
-    if layers:
-        raise ModelError(
-            f"the nodes {layers[:5]} of {path} are in training mode, so an answer depends on the rest of the batch or on chance; "
-            "export the model in eval mode: torch.onnx.export(model.eval(), …)"
-        )
-    digest = hashlib.sha256(b"".join(file.read_bytes() for file in OnnxModel.files(path))).digest()
-    return OnnxModel(session, path, digest)
 
 
 def _in_train_mode(path: Path) -> list[str]:

@@ -10,13 +10,12 @@ import hashlib
 import warnings
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from smoothcert.errors import ModelError, WeightsError
-from smoothcert.identity import Kept
 from smoothcert.models.travel import FromFile
 
 SUFFIXES = (".ts", ".torchscript")
@@ -24,26 +23,32 @@ SUFFIXES = (".ts", ".torchscript")
 MODES = {"aten::batch_norm": 5, "aten::dropout": 2, "aten::feature_dropout": 2}
 
 
-class Scripted(FromFile, nn.Module, Kept):
-    """A TorchScript model in eval mode; it keeps the hash of its file, since frozen weights do not show."""
+class Scripted(FromFile):
+    """A TorchScript model in eval mode, put there when it is loaded: it may have no other."""
 
-    def __init__(self, script: nn.Module, digest: bytes = b"", path: Path | None = None) -> None:
-        super().__init__()
-        self.path = path
+    def __init__(self, script: nn.Module, digest: bytes, path: Path) -> None:
+        super().__init__(digest, path)
         self.script = script
-        self.digest = digest
-        self.training = False
 
-    @staticmethod
-    def load(path: Path) -> Scripted:
-        return load_scripted(path)
-
-    def content(self) -> object:
-        return self.digest or self.script
-
-    def train(self, mode: bool = True) -> Scripted:
-        """Do nothing: the model was put in eval mode when it was loaded, and may have no other."""
-        return self
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """The model of a TorchScript file; the file is trusted as code is."""
+        allowed = "allowed: a file written by torch.jit.save"
+        if not path.is_file():
+            raise ModelError(f"the TorchScript model {path} does not exist; {allowed}")
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                script = torch.jit.load(path, map_location="cpu").eval()  # type: ignore[no-untyped-call]
+        except Exception as error:  # a foreign archive fails in many ways
+            raise WeightsError(f"{path} cannot be read as a TorchScript model: {error}; {allowed}") from error
+        fixed = training_operators(script)
+        if fixed:
+            raise ModelError(
+                f"{path} was traced in train mode ({', '.join(fixed)}), so its answer depends on the batch or on chance for "
+                "ever; call model.eval() before torch.jit.trace"
+            )
+        return cls(script, hashlib.sha256(path.read_bytes()).digest(), path)
 
     def forward(self, x: Tensor) -> Tensor:
         """The output of the script."""
@@ -61,26 +66,6 @@ def is_scripted(path: Path) -> bool:
         return False
     with zipfile.ZipFile(path) as archive:
         return any("/code/" in name for name in archive.namelist())
-
-
-def load_scripted(path: Path) -> Scripted:
-    """The model of a TorchScript file; the file is trusted as code is."""
-    allowed = "allowed: a file written by torch.jit.save"
-    if not path.is_file():
-        raise ModelError(f"the TorchScript model {path} does not exist; {allowed}")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            script = torch.jit.load(path, map_location="cpu").eval()  # type: ignore[no-untyped-call]
-    except Exception as error:  # a foreign archive fails in many ways
-        raise WeightsError(f"{path} cannot be read as a TorchScript model: {error}; {allowed}") from error
-    fixed = training_operators(script)
-    if fixed:
-        raise ModelError(
-            f"{path} was traced in train mode ({', '.join(fixed)}), so its answer depends on the batch or on chance for "
-            "ever; call model.eval() before torch.jit.trace"
-        )
-    return Scripted(script, hashlib.sha256(path.read_bytes()).digest(), path)
 
 
 def training_operators(script: nn.Module) -> list[str]:

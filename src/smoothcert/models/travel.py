@@ -4,24 +4,41 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+from abc import abstractmethod
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Self
+
+from torch import nn
+
+from smoothcert.identity import Kept
 
 
-class FromFile:
+class FromFile(nn.Module, Kept):
     """A model that was loaded from a file, which is read once more when the model is sent.
 
-    digest: SHA-256 of the files, in order.
+    It has one mode, that of its file. digest: SHA-256 of the files, in order, since not all they hold shows among weights.
+    path: None if it was made otherwise, and cannot be sent.
     """
 
-    digest: bytes
-    path: Any = None  # None: it was made otherwise, and cannot be sent
+    folder: TemporaryDirectory[str]  # of one that was sent: where its files are
 
-    @staticmethod
-    def load(path: Path) -> Any:
+    def __init__(self, digest: bytes, path: Path | None) -> None:
+        super().__init__()
+        self.digest, self.path = digest, path
+        self.training = False
+
+    @classmethod
+    @abstractmethod
+    def load(cls, path: Path) -> Self:
         """The model of a file."""
-        raise NotImplementedError
+
+    def content(self) -> object:
+        return self.digest
+
+    def train(self, mode: bool = True) -> Self:
+        """Do nothing: there is one mode."""
+        return self
 
     @staticmethod
     def files(path: Path) -> list[Path]:

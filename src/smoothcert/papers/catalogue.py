@@ -141,10 +141,14 @@ def _order(name: str) -> tuple[bool, int]:
 
 
 def _parts_of(table: dict[str, Any], tables: dict[str, Any]) -> list[dict[str, Any]]:
-    """The blocks of an entry; a figure of the rows of a table has them without the numbers."""
-    if "like" not in table:
-        return list(table.get("parts", []))
-    parts = tables["entries"][table["like"]]["parts"]
+    """The blocks of an entry, each with what the entry says of all; one with rows of its own is the only block.
+
+    A figure of the rows of a table has them without the numbers.
+    """
+    source = tables["entries"][table["like"]] if "like" in table else table
+    parts = [source | part for part in source.get("parts", [source] if "rows" in source else [])]
+    if source is table:
+        return parts
     bare = [part | {"rows": [f"{row.rpartition('|')[0]}|" for row in part["rows"]]} for part in parts]
     return [part for part in bare if part["data"] == table.get("only", part["data"])]
 
@@ -178,7 +182,7 @@ def _part(
 
 
 def _method(name: str, table: dict[str, Any]) -> Method:
-    settings = flat({"votes": table["votes"]})
+    settings = flat({"votes": table.get("votes", {"method": "fixed"})})
     return Method(name, table["title"], settings, Soundness(table["claim"]), table.get("law"), table.get("trained"))
 
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import matplotlib
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from smoothcert.metrics.score import envelope
 from smoothcert.papers.catalogue import Entry
 from smoothcert.papers.measures import Group, Records, proxied
 from smoothcert.papers.planning import Block
-from smoothcert.report.figures import COLOURS, STYLE, STYLES, factors
+from smoothcert.report.figures import COLOURS, STYLE, STYLES, bytes_of, factors
 
 Groups = Mapping[tuple[str, str], Group]
 Panel = tuple[str, str, list[tuple[str, str, Records]]]  # title, axis, and of each line its words, style and records
@@ -26,7 +24,6 @@ def drawn(entry: Entry, blocks: Sequence[Block], groups: Sequence[Groups]) -> by
     """The picture of a figure; None of a table, which has none."""
     if entry.draw is None:
         return None
-    stream = io.BytesIO()
     with matplotlib.rc_context(STYLE):
         if entry.draw.get("factors"):
             runs = [run for own in groups for group in own.values() for run in group.runs]
@@ -35,8 +32,7 @@ def drawn(entry: Entry, blocks: Sequence[Block], groups: Sequence[Groups]) -> by
             per_sigma, kinds = entry.draw.get("per_sigma", False), entry.draw.get("kinds", ["radius"])
             pairs = list(zip(blocks, groups, strict=True))
             figure = _figure([p for kind in kinds for pair in pairs for p in _panels(kind, per_sigma, *pair)])
-        figure.savefig(stream, format="png", dpi=120)
-    return stream.getvalue()
+        return bytes_of(figure, dpi=120)
 
 
 def _panels(kind: str, per_sigma: bool, block: Block, groups: Groups) -> Iterator[Panel]:
@@ -63,7 +59,6 @@ def _panels(kind: str, per_sigma: bool, block: Block, groups: Groups) -> Iterato
 def _figure(panels: Sequence[Panel]) -> Figure:
     rows, columns = math.ceil(len(panels) / WIDE), min(len(panels), WIDE)
     figure = Figure(figsize=(4.2 * columns, 3.6 * rows), layout="constrained")
-    FigureCanvasAgg(figure)
     places = figure.subplots(rows, columns, sharey=True, squeeze=False).flatten()
     for place in places[len(panels) :]:
         place.set_axis_off()

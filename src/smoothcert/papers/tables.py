@@ -10,7 +10,7 @@ from smoothcert.certificates import Soundness
 from smoothcert.maths.geometry import round_down
 from smoothcert.papers.catalogue import Entry
 from smoothcert.papers.measures import is_share
-from smoothcert.report.sheets import to_csv
+from smoothcert.report.sheets import rows_to_csv
 
 NOT_RUN = "not run"
 UNSOUND = {
@@ -46,7 +46,7 @@ def to_files(entry: Entry, cells: Sequence[Cell], facts: dict[str, str]) -> dict
     told = {"entry": entry.name, "title": entry.title, "paper": entry.paper, "note": entry.note, **facts}
     text = json.dumps(told | {"cells": rows}, indent=1, ensure_ascii=False, allow_nan=False)
     return {
-        "table.csv": to_csv(list(rows[0]), [list(row.values()) for row in rows]),
+        "table.csv": rows_to_csv(rows),
         "table.json": text.encode(),
         "table.md": markdown(entry, cells, facts).encode(),
     }

@@ -198,7 +198,6 @@ def record_of(
     echo: float | None = None,
     box: Box | None = None,
     front: tuple[str, float] | None = None,
-    target: float | None = None,
 ) -> Record:
     """The record of one certificate and the votes behind it; box: what inputs lie in, around the region's center.
 
@@ -208,7 +207,6 @@ def record_of(
         **_said(certificate, box),
         index=index,
         truth=truth,
-        target=target,
         norm=0.0 if isinstance(norm, Threat) else norm,
         threat=norm.name if isinstance(norm, Threat) else None,
         law=law,

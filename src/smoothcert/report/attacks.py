@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from io import BytesIO
 from typing import Any
 
 import matplotlib
@@ -12,7 +11,7 @@ from rich.table import Table
 from smoothcert.certificates import Soundness
 from smoothcert.maths.geometry import round_down
 from smoothcert.records.findings import Finding, allowance, risk
-from smoothcert.report.figures import COLOURS, STYLE, STYLES, figure_of
+from smoothcert.report.figures import COLOURS, STYLE, STYLES, bytes_of, figure_of
 
 CLAIMS = (Soundness.GLOBAL, Soundness.MEMORY)  # labels that speak of the deployed predictor
 
@@ -130,6 +129,4 @@ def draw_room(findings: Sequence[Finding]) -> bytes:
             )
         panels[0].set_ylabel("certificates not broken (%)")
         panels[-1].legend(fontsize=9)
-        picture = BytesIO()
-        figure.savefig(picture, dpi=150, format="png")
-    return picture.getvalue()
+        return bytes_of(figure)

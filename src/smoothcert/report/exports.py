@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import io
 import json
@@ -14,6 +13,7 @@ from typing import Any
 from smoothcert.errors import MissingExtra
 from smoothcert.maths.geometry import round_down
 from smoothcert.records.record import Record, check_classes
+from smoothcert.report.sheets import rows_to_csv
 
 
 def flat(record: Record, seconds: float) -> dict[str, Any]:
@@ -32,12 +32,7 @@ def flat(record: Record, seconds: float) -> dict[str, Any]:
 
 def to_csv(records: Sequence[Record], seconds: Sequence[float]) -> bytes:
     """Comma-separated, one line per input, numbers exact."""
-    text = io.StringIO(newline="")
-    rows = [flat(*pair) for pair in zip(records, seconds, strict=True)]
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().encode()
+    return rows_to_csv([flat(*pair) for pair in zip(records, seconds, strict=True)])
 
 
 def to_cohen(records: Sequence[Record], seconds: Sequence[float]) -> bytes:

@@ -12,7 +12,6 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
@@ -75,9 +74,14 @@ class Shown(Figure):
     """A figure that a notebook shows, without pyplot."""
 
     def _repr_png_(self) -> bytes:
-        stream = io.BytesIO()
-        self.savefig(stream, format="png", dpi=180)
-        return stream.getvalue()
+        return bytes_of(self, dpi=180)
+
+
+def bytes_of(figure: Figure, kind: str = "png", dpi: int = 150) -> bytes:
+    """The figure as a file: the same one for the same figure."""
+    stream = io.BytesIO()
+    figure.savefig(stream, format=kind, dpi=dpi, metadata=KINDS[kind])
+    return stream.getvalue()
 
 
 def draw_all(lines: Sequence[Line], folder: Path) -> list[Path]:
@@ -100,7 +104,7 @@ def curve_figure(lines: Sequence[Line]) -> Shown:
 def curves(lines: Sequence[Line], kind: str = "radius") -> Shown:
     """Certified accuracy against radius, one line per run and label; one panel per norm, since radii do not compare."""
     norms = sorted({line.records[0].against for line in lines})
-    figure, panels = _columns(len(norms), sharey=True)
+    figure, panels = figure_of(len(norms), WIDTH, HEIGHT, sharey=True)
     for panel, norm in zip(panels, norms, strict=True):
         for position, line in enumerate(lines):
             if line.records[0].against != norm:
@@ -137,7 +141,7 @@ def with_proxy(records: Iterable[Record]) -> tuple[Record, ...]:
 
 def probabilities(lines: Sequence[Line]) -> Figure:
     """The share of inputs whose bound on p_A is at most so much, on an axis of log(1 - p_A)."""
-    figure, (panel,) = _columns(1)
+    figure, (panel,) = figure_of(1, WIDTH, HEIGHT)
     chances = [distributions.probabilities(line.records) for line in lines]
     least = min((1 - own[own < 1].max() for own in chances if len(own[own < 1])), default=0.1) / 1.5
     for position, (line, own) in enumerate(zip(lines, chances, strict=True)):
@@ -192,7 +196,6 @@ def _stacked(
     """A histogram per line, one above the other on common bins, with a dotted line at the median; a column per quantity."""
     size = (WIDTH * len(columns), 0.9 + 0.75 * len(lines))
     figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
     grid = figure.subplots(len(lines), len(columns), sharex="col", squeeze=False)
     for column, ((found, edges), label) in enumerate(columns):
         for position, (line, own) in enumerate(zip(lines, found, strict=True)):
@@ -206,13 +209,6 @@ def _stacked(
     return figure
 
 
-def _columns(panels: int, **options: Any) -> tuple[Shown, list[Axes]]:
-    """An empty figure with so many panels side by side, each as wide as a column of a paper."""
-    figure = Shown(figsize=(WIDTH * panels, HEIGHT), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure, list(np.atleast_1d(figure.subplots(1, panels, **options)))
-
-
 def _style(line: Line, position: int) -> dict[str, Any]:
     dashes = [float(part) / 1.5 for part in dash_of(position).split()]
     colour = COLOURS[position % len(COLOURS)]
@@ -224,10 +220,9 @@ def _legend(panel: Axes) -> None:
         panel.legend(fontsize=6.5, handlelength=3)
 
 
-def figure_of(panels: int, **options: Any) -> tuple[Shown, list[Axes]]:
-    """An empty figure with so many panels side by side."""
-    figure = Shown(figsize=(6.4 * panels, 4.4), layout="constrained")
-    FigureCanvasAgg(figure)
+def figure_of(panels: int, width: float = 6.4, height: float = 4.4, **options: Any) -> tuple[Shown, list[Axes]]:
+    """An empty figure with so many panels side by side, each as wide and high in inches."""
+    figure = Shown(figsize=(width * panels, height), layout="constrained")
     return figure, list(np.atleast_1d(figure.subplots(1, panels, **options)))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Sequence
 from html import escape
@@ -17,7 +16,7 @@ from smoothcert.errors import RunError
 from smoothcert.files import write_atomically
 from smoothcert.maths.geometry import percent_down, round_up
 from smoothcert.report.fairness import unfair
-from smoothcert.report.figures import COLOURS, KINDS, STYLE, Shown, figure_of
+from smoothcert.report.figures import COLOURS, KINDS, STYLE, Shown, bytes_of, figure_of
 from smoothcert.report.runs import Line, Run
 from smoothcert.report.sheets import Sheet, to_csv, to_latex
 
@@ -117,7 +116,8 @@ def write_numbers(runs: Sequence[Run], out: Path) -> Path:
     for number, each in enumerate(sheets, start=1):
         write_atomically(out / f"table-{number}.csv", to_csv(each.header, each.rows))
         write_atomically(out / f"table-{number}.tex", to_latex(each))
-    drawn = {kind: _drawn(lines, kind) for kind in KINDS}
+    with matplotlib.rc_context(STYLE):
+        drawn = {kind: bytes_of(interval_figure(lines), kind, dpi=200) for kind in KINDS}
     for kind, picture in drawn.items():
         write_atomically(out / f"intervals.{kind}", picture)
     header = ("run", "soundness", "index", "target", "value", "radius", "low", "high")
@@ -151,13 +151,6 @@ def _page(runs: Sequence[Run], sheets: Sequence[Sheet], picture: str) -> str:
         f"<link rel='icon' href='data:,'><style>{style} figure svg {{ width: 100%; height: auto; }} td {{ padding: 0 .8rem; }}</style></head><body>"
         f"<h1>Certified intervals</h1>{''.join(parts)}</body></html>"
     )
-
-
-def _drawn(lines: Sequence[Line], kind: str) -> bytes:
-    stream = io.BytesIO()
-    with matplotlib.rc_context(STYLE):
-        interval_figure(lines).savefig(stream, format=kind, dpi=200, metadata=KINDS[kind])
-    return stream.getvalue()
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,14 @@ import smoothcert
 from smoothcert.certificates import Soundness
 from smoothcert.errors import without_passwords
 from smoothcert.maths import FloatArray
-from smoothcert.maths.geometry import percent_down, round_down
+from smoothcert.maths.geometry import digits_of, percent_down, round_down
 from smoothcert.metrics import distributions
 from smoothcert.metrics.bands import CONFIDENCE, accuracy_band
 from smoothcert.metrics.curves import average_certified_radius, certified_accuracy, echoes, votes_of
 from smoothcert.records.record import Record
 from smoothcert.report.about import about, class_names
 from smoothcert.report.attacks import attack_summary
+from smoothcert.report.document import document
 from smoothcert.report.fairness import MEANING, unfair
 from smoothcert.report.figures import dash_of, hollow, with_proxy
 from smoothcert.report.marks import Mark, Marks
@@ -33,32 +33,18 @@ from smoothcert.report.tables import class_table, summary, tables
 POINTS = 400  # of a curve: beyond, it is drawn at evenly spaced radii, each step at its lower end
 STEPS = 200  # about so many round radii at which the cross-hair stops
 NOTHING = np.zeros(0)
-# For a page that a server of ours sends: nothing from elsewhere, and nothing asked but of that server.
-POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
-    "img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-SCRIPTS = ("basics.js", "charts.js", "inputs.js", "report.js")
 
 
 def page(runs: Sequence[Run], radii: Sequence[float]) -> str:
     """The report of these runs as one HTML document."""
-    return assembled(_text("template.html"), content(runs, radii))
-
-
-def assembled(document: str, data: Any, **more: str) -> str:
-    """A template with style, charting library, components, data and ``more`` in the places it marks for them."""
-    parts = {
-        "style": _text("style.css"),
-        "libraries": _text("d3.min.js") + "\n" + _text("plot.min.js"),
-        "components": "\n".join(map(_text, SCRIPTS)),
-        **more,
-        # A closing tag inside the data must not end the script that holds it.
-        "data": json.dumps(data, allow_nan=False, separators=(",", ":")).replace("</", "<\\/"),
-    }
-    for name, text in parts.items():
-        document = document.replace(f"/*{name}*/", text, 1)
-    return document
+    return document(
+        content(runs, radii),
+        title="Certified robustness: a report of smoothcert",
+        heading="Certified robustness",
+        start="Smoothcert.report",
+        silent="This page draws its charts with JavaScript, which is switched off; the same figures and tables lie beside it as "
+        "PNG, SVG, CSV and LaTeX files.",
+    )
 
 
 def content(runs: Sequence[Run], radii: Sequence[float]) -> dict[str, Any]:
@@ -247,11 +233,6 @@ def _down(value: float | None, digits: int) -> float | None:
     return None if value is None or math.isnan(value) else float(round_down(value, digits))
 
 
-def digits_of(largest: float) -> int:
-    """Decimals that show four digits of the largest radius; 20 at most, which no radius of use needs."""
-    return min(20, max(3, 3 - math.floor(math.log10(largest)))) if 0 < largest < math.inf else 3
-
-
 def run_of(run: Run) -> dict[str, Any]:
     """How a run was made."""
     notes = run.facts.get("notes", {})
@@ -269,7 +250,3 @@ def run_of(run: Run) -> dict[str, Any]:
         "classes": run.facts.get("classes"),
         "shape": run.facts.get("shape"),
     }
-
-
-def _text(name: str) -> str:
-    return files("smoothcert.report").joinpath("page", name).read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -101,6 +101,11 @@ def to_csv(header: Sequence[Any], rows: Iterable[Sequence[Any]]) -> bytes:
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n").writerows([header, *rows])
     return text.getvalue().encode()
+
+
+def rows_to_csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """Rows by the names of their columns, of which the first has all."""
+    return to_csv(list(rows[0]), [list(row.values()) for row in rows])
 
 
 def to_latex(sheet: Sheet) -> bytes:

@@ -5,8 +5,6 @@ UniCR's tightness validation (Hong et al. 2022, Figures 4, 6-8, 12 and 13), with
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +14,6 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from rich.table import Table
@@ -29,11 +26,12 @@ from smoothcert.laws.laplace import Laplace
 from smoothcert.laws.pareto import Pareto
 from smoothcert.maths import FloatArray
 from smoothcert.maths.boxed import Box
-from smoothcert.maths.geometry import round_down, shrinkage
+from smoothcert.maths.geometry import digits_of, round_down, round_up, shrinkage
 from smoothcert.maths.published import pixeldp_gaussian, pixeldp_laplace, renyi_gaussian, yang_pareto
 from smoothcert.radius.bracket import Bracket, Engines, certified_radius, check_request
 from smoothcert.registry import written
-from smoothcert.report.figures import COLOURS, STYLE
+from smoothcert.report.figures import COLOURS, STYLE, bytes_of
+from smoothcert.report.sheets import rows_to_csv
 
 LARGEST_P = 0.999  # where a curve ends unless probabilities are given
 _MOST_POINTS = 1000
@@ -182,19 +180,14 @@ def _curve(request: Request, law: Law, norm: float, estimate: bool, seed: int, a
 
 def to_csv(found: Sequence[Curve]) -> bytes:
     """Comma-separated, one line per law, norm and probability, numbers exact."""
-    text = io.StringIO(newline="")
-    rows = [row for curve in found for row in curve.rows()]
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().encode()
+    return rows_to_csv([row for curve in found for row in curve.rows()])
 
 
 def table(curve: Curve) -> Table:
     """A few points of a curve for people: what is proved rounded down, what bounds it rounded up; below it, the rules."""
     rows = curve.rows()
     shown = [rows[at] for at in np.unique(np.linspace(0, len(rows) - 1, min(_ROWS, len(rows))).round().astype(int))]
-    digits = _digits(max((row["upper"] for row in rows if math.isfinite(row["upper"])), default=1.0))
+    digits = digits_of(max((row["upper"] for row in rows if math.isfinite(row["upper"])), default=1.0))
     result = Table(title=f"{curve.law} (scale {curve.scale:.4g}), l{curve.norm:g}, {curve.dim} dimensions")
     estimated = curve.brackets[0].estimate is not None
     heads = ["p", "proved", "at most", "tightness", *(["UniCR estimate"] if estimated else [])]
@@ -220,20 +213,6 @@ def _rules(rows: Sequence[dict[str, Any]]) -> str:
     return "; ".join(words)
 
 
-def round_up(value: float, digits: int = 3) -> str:
-    """A bound from above as text, never below it.
-
-    >>> round_up(1.28155), round_up(1.0), round_up(math.inf)
-    ('1.282', '1.000', 'inf')
-    """
-    return round_down(-value, digits).removeprefix("-")
-
-
-def _digits(value: float) -> int:
-    """Decimals that show four digits of a radius below ten."""
-    return max(3, 3 - math.floor(math.log10(value))) if 0 < value < math.inf else 3
-
-
 def draw(found: Sequence[Curve]) -> bytes:
     """A PNG: radius against p_A, one panel per norm; with one probability and several norms, radius against the norm."""
     norms = sorted({curve.norm for curve in found})
@@ -242,7 +221,6 @@ def draw(found: Sequence[Curve]) -> bytes:
     panels = len(laws if by_norm else norms)
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(max(6.4, (3.0 if by_norm else 4.6) * panels), 4.9), layout="constrained")
-        FigureCanvasAgg(figure)
         axes = np.atleast_1d(figure.subplots(1, panels, sharey=by_norm))
         colours = dict(zip(laws, (*COLOURS, *MORE_COLOURS) * len(found), strict=False))
         for number, panel in enumerate(axes):
@@ -258,9 +236,7 @@ def draw(found: Sequence[Curve]) -> bytes:
             axes[0].legend(handles=handles, loc="upper left", fontsize=9)
         kinds = _kinds(found)
         figure.legend(handles=kinds, loc="outside lower center", ncols=min(len(kinds), 2 * panels, 5), fontsize=9)
-        stream = io.BytesIO()
-        figure.savefig(stream, format="png", dpi=150)
-    return stream.getvalue()
+        return bytes_of(figure)
 
 
 def _against_chance(panel: Axes, own: Sequence[Curve], colours: dict[str, str]) -> None:

@@ -6,7 +6,8 @@ import logging
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
+from io import StringIO
 from typing import TYPE_CHECKING, ClassVar
 
 from smoothcert.errors import SettingError
@@ -59,13 +60,16 @@ def cpu_only(name: str, device: torch.device) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without what torch says of itself: deprecations inside torch, libraries that it did not find, code that it cannot trace."""
+    """Without what torch says of itself: deprecations inside torch, libraries that it did not find, code that it cannot trace.
+
+    The last it prints as a graph before it raises.
+    """
     loggers = [logging.getLogger(name) for name in TALKATIVE]
     before = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.ERROR)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), redirect_stderr(StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:

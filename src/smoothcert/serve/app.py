@@ -6,8 +6,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict
-from importlib.resources import files
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -17,8 +15,8 @@ from torch import Tensor
 
 import smoothcert.serve
 from smoothcert.errors import InputError, SettingError, SmoothcertError
+from smoothcert.report.document import POLICY, document
 from smoothcert.report.fairness import MEANING
-from smoothcert.report.page import POLICY, assembled
 from smoothcert.serve import inputs
 from smoothcert.serve.asking import following, last, while_there
 from smoothcert.serve.guard import Guard
@@ -108,12 +106,11 @@ async def _load(state: State, load: Callable[[], Service]) -> None:
 
 def _page(app: FastAPI, settings: Serving) -> None:
     """What a browser shows of the server; it holds nothing that a token guards."""
-    template, own, asking = (
-        files(smoothcert.serve).joinpath("page", f"serve.{kind}").read_text(encoding="utf-8")
-        for kind in ("html", "css", "js")
-    )
     told = {"token": bool(settings.tokens), "meanings": {label.value: words for label, words in MEANING.items()}}
-    page = HTMLResponse(assembled(template, told, own=own, asking=asking), headers={"Content-Security-Policy": POLICY})
+    text = document(
+        told, title="smoothcert serve", heading="Ask for a certificate", start="askForCertificates", own="serve"
+    )
+    page = HTMLResponse(text, headers={"Content-Security-Policy": POLICY})
 
     @app.get("/", include_in_schema=False)
     async def root() -> Response:
@@ -183,7 +180,7 @@ async def _events(first: Answer, others: AsyncIterator[Answer]) -> AsyncIterator
     """Each look as an event, the last the answer."""
 
     def told(answer: Answer) -> str:
-        return f"event: {'look' if answer.provisional else 'answer'}\ndata: {json.dumps(asdict(answer))}\n\n"
+        return f"event: {'look' if answer.provisional else 'answer'}\ndata: {_text(answer)}\n\n"
 
     try:
         yield told(first)
@@ -193,8 +190,13 @@ async def _events(first: Answer, others: AsyncIterator[Answer]) -> AsyncIterator
         yield f"event: error\ndata: {json.dumps({'error': str(problem)})}\n\n"
 
 
+def _text(value: Any) -> str:
+    """A message as JSON; messages inside it have their fields as well."""
+    return json.dumps(value, default=vars, allow_nan=False)
+
+
 def _json(value: Any) -> Response:
-    return Response(json.dumps(asdict(value), allow_nan=False), media_type="application/json")
+    return Response(_text(value), media_type="application/json")
 
 
 def _refused(request: Request, problem: Exception, status: int) -> Response:

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smoothcert.cascade import Cascade
 from smoothcert.certificates import Certificate, Soundness
 from smoothcert.data.base import Dataset
 from smoothcert.errors import ModelError, NotFixed, RunError, SettingError
@@ -25,14 +24,13 @@ from smoothcert.maths.sequential import undecided
 from smoothcert.memory.memory import Memory
 from smoothcert.regions import Region
 from smoothcert.registry import written
-from smoothcert.regressor import SmoothedRegressor
 from smoothcert.serve.counter import Counter
 from smoothcert.serve.line import Line
 from smoothcert.serve.messages import Answer, Asked, Status
 from smoothcert.serve.metrics import Metrics
 from smoothcert.serve.points import Listener, Point, Points, new_index
 from smoothcert.serve.promises import PREDICTION, Promises, answer_of
-from smoothcert.serve.settings import Serving
+from smoothcert.serve.settings import NO_FRONT, ONE_CLASSIFIER, Serving
 from smoothcert.smoother import Batch, Poll, Smoother
 from smoothcert.threats import Threat
 from smoothcert.votes import Votes
@@ -49,13 +47,9 @@ class Service:
 
     def __init__(self, smoother: Smoother, dataset: Dataset, memory: Memory | None, settings: Serving) -> None:
         if smoother.front is not None:
-            raise SettingError(
-                "a server cannot answer behind a front yet; serve a classifier of inputs, or use smoothcert predict"
-            )
-        if isinstance(smoother, Cascade | SmoothedRegressor):  # the desk below asks one classifier for classes
-            raise SettingError(
-                "a server answers for one smoothed classifier, not for a cascade or a regressor; use smoothcert predict for these"
-            )
+            raise SettingError(NO_FRONT)
+        if not smoother.is_plain:  # the desk below asks one classifier for classes
+            raise SettingError(ONE_CLASSIFIER)
         self.smoother, self.settings, self.metrics = smoother, settings, Metrics()
         self.shape, self.grid = tuple(dataset.shape), dataset.grid
         self.classes, self.class_names = dataset.classes, tuple(dataset.class_names)
@@ -238,7 +232,7 @@ class Service:
             return
         if point.poll is None or point.job is None:
             assert point.x is not None  # it is let go once all votes are in
-            point.job, point.poll = self.smoother.begin(point.x, point.index, point.only)
+            point.job, point.poll = self.smoother.inquiry.begin(point.x, point.index, point.only)
         self.line.put(client, point)
         self.points.begun(point)
         self._feed()

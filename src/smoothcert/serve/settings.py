@@ -12,6 +12,10 @@ from smoothcert.errors import SettingError
 from smoothcert.registry import Checked, setting
 
 TOKEN = "SMOOTHCERT_TOKEN"
+NO_FRONT = "a server cannot answer behind a front yet; serve a classifier of inputs, or use smoothcert predict"
+ONE_CLASSIFIER = (
+    "a server answers for one smoothed classifier, not for a cascade or a regressor; use smoothcert predict for these"
+)
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,10 @@
 // The explorer: a list of the inputs beside one of them, and questions to the server behind this page.
 function explore(data, place) {
-  const { element, section, choice, chart, frame, nothing, fixed, outcome, signs, attackWords, rowsOf, filters, address: addressOf } = Smoothcert;
-  Smoothcert.theme(document.getElementById("theme"));
+  const { element, section, choice, chart, frame, nothing, sorry, fixed, outcome, signs, attackWords, rowsOf, filters, address: addressOf } = Smoothcert;
   const address = addressOf(), MOST = 300, page = Math.random().toString(36).slice(2);
   const classOf = (label) => (data.class_names[label] == null ? String(label) : `${label} ${data.class_names[label]}`);
   const image = (source, words, kind = "pixels") => element("img", { src: source, alt: words, class: kind });
   const busy = (words) => element("p", { class: "faint busy", role: "status" }, words);
-  const sorry = (problem) => element("p", { class: "problem", role: "alert" }, problem.message);
   let tickets = 0;
 
   async function ask(where, question) {

@@ -86,6 +86,7 @@ const Smoothcert = {};
     return drawn;
   }
   const nothing = (words) => element("p", { class: "empty" }, words);
+  const sorry = (problem) => element("p", { class: "problem", role: "alert" }, problem.message);
 
   // How a run's line looks, beside its name.
   function swatch(line) {
@@ -129,5 +130,5 @@ const Smoothcert = {};
 
   const section = (id, title, ...parts) => element("section", { id, "aria-label": title }, element("h2", {}, title), ...parts);
 
-  Object.assign(Smoothcert, { element, column, colour, fixed, unique, grouped, floor, address, theme, chart, frame, nothing, swatch, breakable, table, choice, configuration, section });
+  Object.assign(Smoothcert, { element, column, colour, fixed, unique, grouped, floor, address, theme, chart, frame, nothing, sorry, swatch, breakable, table, choice, configuration, section });
 })();

@@ -1,6 +1,6 @@
 // The report: what was asked, what came of it, and the numbers behind, all following the runs that are shown and one radius.
 (() => {
-  const { element, column, colour, fixed, unique, grouped, address: addressOf, theme, chart, nothing, swatch, table, choice, configuration, section,
+  const { element, column, colour, fixed, unique, grouped, address: addressOf, chart, nothing, swatch, table, choice, configuration, section,
     curves, probabilities, histograms, room, lineTitle, normsOf, inputs, outcome } = Smoothcert;
 
   // Which runs are shown and where the cross-hair stands; whoever listens is told what changed.
@@ -185,7 +185,6 @@
   }
 
   function report(data, place) {
-    theme(document.getElementById("theme"));
     addEventListener("beforeprint", () => place.querySelectorAll(".appendix details, #runs details").forEach((one) => { one.open = true; }));
     const { lines } = data, facts = element("dl", { class: "about" }, data.about.map(({ name, value }) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
     const runs = section("runs", "How it was made", data.runs.map((run) => configuration(run, data.runs.length === 1)));

@@ -1,10 +1,8 @@
 // The page of a server: an input is drawn, dropped or typed, certified while one looks on, and moved until the promise ends.
 function askForCertificates(data, place) {
-  const { element, section, choice, chart, frame, nothing, floor, grouped } = Smoothcert;
-  Smoothcert.theme(document.getElementById("theme"));
+  const { element, section, choice, chart, frame, nothing, sorry, floor, grouped } = Smoothcert;
   const token = element("input", { type: "password", autocomplete: "off", size: 24, onchange: () => begin() });
   const content = element("div"), pause = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
-  const sorry = (problem) => element("p", { class: "problem", role: "alert" }, problem.message);
 
   // A reply that was not refused; what is refused is an error with the server's own words.
   async function ask(where, input, accept = "application/json") {

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import platform
-import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
-from importlib import import_module
-from itertools import chain, islice
 from pathlib import Path
-from time import perf_counter
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -22,17 +17,16 @@ from torch import Tensor, nn
 
 import smoothcert
 from smoothcert.answers import Loaded
-from smoothcert.asks import Ask, Noisy, Tuning, Viewed
-from smoothcert.certificates import Ballot, Certificate, Soundness, conclude, target_of, weakest
+from smoothcert.asks import Ask, Tuning
+from smoothcert.certificates import Certificate, Soundness, conclude, target_of, weakest
 from smoothcert.data.base import Dataset
 from smoothcert.data.guests import as_dataset, is_batch
-from smoothcert.echo import NUMBER, VOTES, References, beside, mixed
+from smoothcert.echo import References
 from smoothcert.engine import AUTO, Engine, device_named
-from smoothcert.errors import InputError, SettingError
-from smoothcert.estimators import Estimator, Judge, Target, estimator_named, estimator_of
-from smoothcert.estimators.bounds import Bound, leads, random_answers
+from smoothcert.errors import SettingError
+from smoothcert.estimators import Estimator, Target, estimator_named, estimator_of
+from smoothcert.estimators.bounds import Bound, leads
 from smoothcert.execution import executor_named
-from smoothcert.execution.counts import Count, Errand, Job, Mixed
 from smoothcert.execution.driver import Driver
 from smoothcert.fronts import Front
 from smoothcert.identity import described, identity
@@ -48,75 +42,17 @@ from smoothcert.probing import Probe, RandomProbe
 from smoothcert.radius import proved_radius
 from smoothcert.records.record import Parameter
 from smoothcert.regions import Region
-from smoothcert.registry import Plugin, name_of, written
+from smoothcert.registry import name_of, written
 from smoothcert.runtimes import runtime_named
 from smoothcert.sections import facts
 from smoothcert.seeds import Stage, draws_for
 from smoothcert.sight import Aim, Sight
+from smoothcert.smoother.inquiry import Batch, Inquiry, Poll, checked
+from smoothcert.smoother.tuner import FixedNoise, Tuner, tuner_named
 from smoothcert.threats import Threat
 from smoothcert.views import View
-from smoothcert.votes import Votes
 
 Kind = TypeVar("Kind")
-FIRST_INPUTS = 10  # as many selections are looked at before the budget of a batch is spent
-
-
-@dataclass(frozen=True, eq=False)
-class Poll:
-    """What was asked about one input and what the model answered: all that its certificate depends on."""
-
-    index: int
-    x: Tensor
-    noise: Noise
-    ballot: Ballot
-    soundness: Soundness
-    seconds: float  # to choose the noise and to vote
-    echo: float | None = None  # how often references get the label under this noise; None where nobody asked
-
-
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """Inputs to certify, the indices that key their noise, and their truths, which only serve to warn."""
-
-    x: Tensor
-    indices: Sequence[int]
-    truths: Sequence[int | None] | None = None
-
-    def __post_init__(self) -> None:
-        if len(self.indices) and not min(self.indices) >= 0:
-            raise InputError(f"the index {min(self.indices)} is below 0; indices key the noise: number inputs from 0")
-
-
-class Tuner(Plugin, ABC):
-    """Chooses the noise for a batch, from draws that are never the certifying draws.
-
-    A frozen dataclass whose fields are its parameters; they are part of every run that it serves.
-    """
-
-    reads_input: ClassVar[bool]  # True: certificates are FROZEN until a memory settles them
-    costly: ClassVar[bool] = True  # reading inputs takes work: they are taken one by one, and each is voted on at once
-
-    @abstractmethod
-    def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
-        """The noise for each input of x, from the noise the user gave; draws are keyed by index and stage TUNE."""
-
-    def chosen_by(self, noise: Noise, x: Tensor) -> bool:
-        """Was this noise, which all inputs share, chosen with this very input? Its certificate is frozen, then."""
-        return False
-
-    def check(self, facts: Mapping[str, Any]) -> None:
-        """Refuse a run that this tuner cannot serve; facts is the run's configuration."""
-
-
-@dataclass(frozen=True)
-class FixedNoise(Tuner):
-    """Keeps the noise the user gave: the same for every input, as in Cohen et al. (2019)."""
-
-    name = "fixed"
-    reads_input = False
-
-    def choose(self, smoother: Smoother, x: Tensor, start: Noise, indices: Sequence[int]) -> Noise:
-        return start
 
 
 class _Brief(type):
@@ -153,6 +89,8 @@ class Smoother(nn.Module, metaclass=_Brief):
     ('global', 2000)
     """
 
+    is_plain: ClassVar[bool] = True  # one classifier, whose answers are classes: nothing else has a memory or is served
+
     def __init__(
         self,
         model: Callable[[Tensor], Any],
@@ -181,7 +119,7 @@ class Smoother(nn.Module, metaclass=_Brief):
         self.front = None if front is None else _of_type(front, Front, 'sc.Front.load("front.npz")')
         if front is not None:
             self.noise = behind(front, self.noise)
-        self.aim, chooser = Aim.of(self.noise, norm, threat), _tuner_named(tuner)
+        self.aim, chooser = Aim.of(self.noise, norm, threat), tuner_named(tuner)
         self.aim.check(
             tunes="" if isinstance(chooser, FixedNoise) else name_of(type(chooser)), own_randomness=own_randomness
         )
@@ -360,7 +298,8 @@ class Smoother(nn.Module, metaclass=_Brief):
             self._refuse_fewer(votes, tuple(batch.x.shape[1:]))
             return [self.conclude(poll).label for poll in self.polls([batch])]
         looks = np.array([votes or self.select])
-        counts = self.driver.run(self._count(item, Stage.PREDICT, looks) for item in self._prepared(batch))
+        inquiry = self.inquiry
+        counts = self.driver.run(inquiry.count(item, Stage.PREDICT, looks) for item in inquiry.prepared(batch))
         tables = [count.votes() for count in counts]
         return [int(table.leaders()[0]) if leads(table, self.plan.alpha)[0] else None for table in tables]
 
@@ -407,99 +346,28 @@ class Smoother(nn.Module, metaclass=_Brief):
         """The true classes of these inputs."""
         return dataset.truths(indices)
 
-    def polls(self, batches: Iterable[Batch]) -> Iterator[Poll]:
-        """The votes on each input, in order; new inputs are taken in while hard ones are still being decided.
+    def count_classes(self, x: Tensor) -> int | None:
+        """How many classes there are, by the answer to one input, (1, \\*event); None where answers are numbers."""
+        make_fixed(self.model)
+        rows = x.to(self.device).repeat(self.plan.block, *[1] * (x.ndim - 1))
+        with torch.inference_mode():
+            return self.pollster.classify(rows).shape[1]
 
-        Where choosing an input's noise takes work, a worker does it just before the votes, and no more inputs than there
-        are workers are under way: what is killed loses the work on these alone.
-        """
-        asked: dict[int, _Item] = {}  # by index
-        batches = map(self._held, batches)
-        own = self.tuner.reads_input and self.tuner.costly
-        ways = self._asking_all if self.aim.complete else self._choosing if own else self._chosen
-        jobs = ways(batches, asked)
-        early: list[_Item] = []
-        for count in self.driver.run(jobs, self.driver.places if own else None):
-            item = asked.pop(count.index)
-            if own and len(early) < FIRST_INPUTS:
-                early.append(item)
-                self._warn_of_guessing(early)
-            yield self._poll(item)
+    def own_facts(self, poll: Poll, dataset: Dataset) -> dict[str, Any]:
+        """What a record says otherwise than that of one classifier under noise would."""
+        return {}
+
+    @property
+    def inquiry(self) -> Inquiry:
+        """What asks it for votes."""
+        return Inquiry(self)
+
+    def polls(self, batches: Iterable[Batch]) -> Iterator[Poll]:
+        """The votes on each input, in order; afterwards the classifier is asked whether it is still the same."""
+        yield from self.inquiry.polls(batches)
         for probe in self.probes.values():
             probe.again()
         self.loaded.confirm()
-
-    def begin(self, x: Tensor, index: int, votes: int | None = None) -> tuple[Job, Callable[[Votes | None], Poll]]:
-        """One input as a job for a desk that outlives a call, and what its estimation votes, by default all, amount to.
-
-        votes: only predict, from so many. The model is not asked again at the end: who keeps a desk does so now and then.
-        """
-        batch, asked = self._held(Batch(x[None], [index])), dict[int, _Item]()
-        if votes is None and (self.aim.complete or (self.tuner.reads_input and self.tuner.costly)):
-            [job] = (self._asking_all if self.aim.complete else self._choosing)([batch], asked)
-        else:
-            [item] = self._prepared(batch)
-            asked[index] = item
-            looks = np.array([votes])
-            job = self._selection(item) if votes is None else self._count(item, Stage.PREDICT, looks)
-        return job, lambda estimation: self._poll(asked[index], estimation)
-
-    def _held(self, batch: Batch) -> Batch:
-        """The batch, if its inputs lie in the noise's box."""
-        self.noise.check_inside(torch.as_tensor(batch.x))
-        return batch
-
-    def _choosing(self, batches: Iterable[Batch], asked: dict[int, _Item]) -> Iterator[Job]:
-        """Each input, its noise still to be chosen."""
-
-        def chosen(tuning: Tuning, truth: int | None, noise: Noise, seconds: float) -> Count:
-            item = _Item(tuning.index, tuning.x, noise, truth, self._worth(own=True), seconds)
-            asked[item.index] = item
-            return self._selection(item)
-
-        for batch in batches:
-            x, truths = self.probe(batch), batch.truths or [None] * len(batch.x)
-            for at, index in enumerate(batch.indices):
-                tuning = Tuning(index, x[at], self.noise.row(at, tuple(x.shape[1:]), len(x)))
-                yield Errand(tuning, partial(chosen, tuning, truths[at]))
-
-    def _asking_all(self, batches: Iterable[Batch], asked: dict[int, _Item]) -> Iterator[Job]:
-        """Each input with all its views: there is no class to select and nothing to stop for."""
-        early: list[_Item] = []
-
-        def look(item: _Item, count: Count) -> None:
-            if len(early) < FIRST_INPUTS:
-                early.append(item)
-                self._warn_of_guessing(early)
-
-        for item in (item for batch in batches for item in self._prepared(batch)):
-            asked[item.index] = item
-            looks = np.array([self.aim.views(tuple(item.x.shape))])
-            item.counts[Stage.ESTIMATE] = self._count(item, Stage.ESTIMATE, looks, then=partial(look, item))
-            yield item.counts[Stage.ESTIMATE]
-
-    def _chosen(self, batches: Iterable[Batch], asked: dict[int, _Item]) -> Iterator[Job]:
-        """Each input with its noise; the class of the first few is selected before the rest."""
-        prepared = (item for batch in batches for item in self._prepared(batch))
-        first = list(islice(prepared, FIRST_INPUTS))
-        early = self.driver.run(self._count(item, Stage.SELECT, np.array([self.select])) for item in first)
-        for item, count in zip(first, early, strict=True):
-            item.counts[Stage.SELECT] = count
-        self._warn_of_guessing(first)
-        for item in chain(first, prepared):
-            asked[item.index] = item
-            done = item.counts.get(Stage.SELECT)
-            yield self._selection(item) if done is None else self._estimation(item, done)
-
-    def _poll(self, item: _Item, estimation: Votes | None = None) -> Poll:
-        """What was asked about one input, once all of it is counted, or by this look."""
-        echo = item.echo if estimation is None else None
-        estimation = estimation or item.votes(Stage.ESTIMATE)
-        none = Votes(0 * estimation.counts[:, -1:], 0 * estimation.invalid[:, -1:])
-        ballot = Ballot(none if self.aim.complete else item.votes(Stage.SELECT), estimation)
-        counts = list(item.counts.values())  # at once: a worker may add the next while an earlier look is judged
-        seconds = (item.seconds + sum(count.seconds for count in counts)) / self.driver.places
-        return Poll(item.index, item.x, item.noise, ballot, item.soundness, seconds, echo)
 
     def conclude(self, poll: Poll) -> Certificate:
         """The certificate that the votes on one input support."""
@@ -525,59 +393,6 @@ class Smoother(nn.Module, metaclass=_Brief):
         if not self.estimator.randomized:
             return 1.0
         return float(draws_for(self.seed, index, Stage.RANDOMIZE, 0, dtype=torch.float64).uniform((1,)))
-
-    def _count(
-        self,
-        item: _Item,
-        stage: Stage,
-        looks: IntArray,
-        stops: Callable[[Votes], bool] | None = None,
-        then: Callable[[Count], Count | None] | None = None,
-    ) -> Count:
-        decided = stops or (lambda votes: False)
-        kind = Viewed if isinstance(item.noise, Sight) else Noisy
-        return Count(item.index, stage, kind(item.x.to(self.device), item.noise), looks, self.plan.block, decided, then)
-
-    def _selection(self, item: _Item) -> Count:
-        """The count that chooses the class."""
-        return self._count(item, Stage.SELECT, np.array([self.select]), then=partial(self._estimation, item))
-
-    def _estimation(self, item: _Item, selection: Count) -> Count:
-        """The count that bounds the class which the selection chose."""
-        item.counts[Stage.SELECT] = selection
-        label = item.leader
-        judge = self.estimator.judge(self.plan, self.target(item.noise, item.x), self.uniform_for(item.index))
-        stops = partial(judge.stops, label=label)
-        return self._count(item, Stage.ESTIMATE, self.plan.looks, stops, then=partial(self._echo, item, judge))
-
-    def _echo(self, item: _Item, judge: Judge, estimation: Count) -> Count | None:
-        """The count that tells whether references get the same label, unless there is none or nobody to ask."""
-        item.counts[Stage.ESTIMATE] = estimation
-        bound = judge.bound(estimation.votes(), item.leader)
-        if self.references is None or not bound.lower > bound.rival:
-            return None
-        others = beside(self.references, item.x.to(self.device), item.noise, item.index, item.leader, tuning=False)
-        count = mixed(item.noise, others, item.index, NUMBER * VOTES, self.plan.block)
-        item.counts[Stage.ECHO] = count
-        return count
-
-    def _prepared(self, batch: Batch) -> Iterator[_Item]:
-        """Each input with its index and its noise, chosen from the user's noise, after all checks."""
-        x = self.probe(batch)
-        began = perf_counter()
-        noise = self.tuner.choose(self, x, self.noise, batch.indices)
-        each = (perf_counter() - began) / max(len(x), 1)
-        own = self.tuner.reads_input or noise.per_input(x.ndim - 1)
-        for position, index in enumerate(batch.indices):
-            truth = None if batch.truths is None else batch.truths[position]
-            row = noise.row(position, tuple(x.shape[1:]), len(x))
-            soundness = self._worth(own=own or self.tuner.chosen_by(row, x[position]))
-            yield _Item(index, x[position], row, truth, soundness, each)
-
-    def _worth(self, *, own: bool) -> Soundness:
-        """The label of certificates under noise of the input's own, or under the same for all."""
-        worth = Soundness.FROZEN if own else Soundness.GLOBAL
-        return worth if self.check else weakest([worth, Soundness.ESTIMATE])
 
     def cast(self, ask: Ask) -> list[IntArray]:
         """The tally of each block that is asked for."""
@@ -641,54 +456,6 @@ class Smoother(nn.Module, metaclass=_Brief):
             self.probes[shape] = probe
         return x
 
-    def _warn_of_guessing(self, early: list[_Item]) -> None:
-        """Say, once the first few inputs have their selection votes, if these look like guesses."""
-        stage = Stage.ESTIMATE if self.aim.complete else Stage.SELECT
-        selection, truths = [item.votes(stage) for item in early], [item.truth for item in early]
-        if early and not self.aim.complete and not any(votes.counts.any() for votes in selection):
-            warnings.warn(
-                "the network answered NaN to every noisy copy of the first inputs, and a NaN is a vote for nobody: all "
-                "will be abstentions; look at its weights, its precision and the range of its inputs",
-                stacklevel=3,
-            )
-            return
-        half = 0.0 if self.aim.complete else 0.5
-        reason = random_answers(selection, truths, half) if len(early) == FIRST_INPUTS else None
-        if reason:
-            warnings.warn(
-                f"the network seems to answer at random under this noise ({self.noise.named}): {reason}. Most certificates will be "
-                "abstentions or wrong; train it with this noise (smoothcert train), or use a smaller sigma",
-                stacklevel=3,
-            )
-
-
-@dataclass(frozen=True, eq=False)
-class _Item:
-    """One input, ready to be voted on."""
-
-    index: int
-    x: Tensor
-    noise: Noise
-    truth: int | None
-    soundness: Soundness
-    seconds: float  # of a worker, to choose the noise
-    counts: dict[Stage, Count] = field(default_factory=dict)  # by stage, those that were begun
-
-    def votes(self, stage: Stage) -> Votes:
-        """The votes of one stage."""
-        return self.counts[stage].votes()
-
-    @property
-    def leader(self) -> int:
-        """The class that the selection chose."""
-        return int(self.votes(Stage.SELECT).leaders()[0])
-
-    @property
-    def echo(self) -> float | None:
-        """The share of the votes on references that are for the class; None if there were none."""
-        count = self.counts.get(Stage.ECHO)
-        return count.share(self.leader) if isinstance(count, Mixed) else None
-
 
 def behind(front: Front, noise: Noise) -> Noise:
     """The noise as it is laid on the numbers of a front: on their grid, which is another one than that of the inputs."""
@@ -720,32 +487,5 @@ def _of_type(value: Any, kind: type[Kind], example: str) -> Kind:
     return value
 
 
-def _tuner_named(tuner: Tuner | str | None) -> Tuner:
-    """The tuner; a text names it as on the command line."""
-    if tuner is None or isinstance(tuner, Tuner):
-        return tuner or FixedNoise()
-    # The tuners are built on this file, so they are imported only when one is asked for.
-    named: Tuner = import_module("smoothcert.tuners").tuner_named(tuner)
-    return named
-
-
 def _parameter_fact(value: Tensor) -> Parameter:
     return float(value) if value.ndim == 0 else identity(value)
-
-
-def checked(x: Tensor | FloatArray) -> Tensor:
-    """The batch as a float32 tensor (batch, *event), refused when it is empty of axes, not numbers, or not finite."""
-    tensor = torch.as_tensor(x)
-    if tensor.ndim < 2:
-        raise InputError(
-            f"the input has shape {tuple(tensor.shape)}; give a batch, (inputs, …), even of one input: x[None]"
-        )
-    if tensor.dtype == torch.uint8:
-        raise InputError("the input has dtype uint8; give pixels as floats in [0, 1]: x / 255")
-    tensor = tensor.float()
-    bad = (~tensor.flatten(1).isfinite()).any(dim=1).nonzero().flatten().tolist()
-    if bad:
-        raise InputError(
-            f"inputs at positions {bad[:5]} hold NaN or infinite values; every coordinate must be a finite number"
-        )
-    return tensor
