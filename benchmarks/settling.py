@@ -8,14 +8,18 @@ the same with a file.
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 
 from smoothcert.memory.memory import Memory
-from smoothcert.testing.servers import PostgresServer
-from smoothcert.testing.settlers import contradictions, settlers
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from helpers.servers import PostgresServer
+from helpers.settlers import contradictions, settlers
 
 
 def measure(name: str, place: str, processes: int, count: int, dim: int) -> None:

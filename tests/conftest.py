@@ -12,9 +12,9 @@ import torch
 from hypothesis import settings
 from torch import nn
 
+from helpers.servers import PostgresServer
 from smoothcert.errors import MissingExtra
 from smoothcert.report.figures import COLUMN
-from smoothcert.testing.servers import PostgresServer
 
 settings.register_profile("steady", deadline=None, derandomize=True, database=None)
 settings.load_profile("steady")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from smoothcert.config import Settings
 from smoothcert.data.digits import load_digits
 from smoothcert.engine import Engine
 from smoothcert.errors import MissingExtra, RunError, SettingError
+from smoothcert.execution.threads import MOST_SHARED
 from smoothcert.models.adapters import as_classifier
 from smoothcert.runtimes import OnnxRuntime
 from smoothcert.sections import read
@@ -35,7 +38,7 @@ def told(times: dict[tuple[str, int, int], float | str], monkeypatch: pytest.Mon
 
     def tried(self: Bench, name: str, block: int, workers: int) -> Trial:
         found = times.get((name, block, workers), 100.0)
-        return Trial(name, block, workers, *((None, found) if isinstance(found, str) else (found,)))
+        return Trial(name, block, workers, *(((), found) if isinstance(found, str) else ((found, found),)))
 
     monkeypatch.setattr(Bench, "tried", tried)
 
@@ -46,6 +49,7 @@ class TestTheChoice:
             ("onnxruntime", 200, 4): 20.0,
             ("openvino", 200, 4): "does not compute this network",
             ("onnxruntime", 1000, 4): 15.0,
+            ("torch", 50, 4): 24.0,  # near, so that its other blocks are tried
         }
         told(times, monkeypatch)
         found = calibrate(tiny(), NOISE, X, Engine(workers=4))
@@ -59,12 +63,52 @@ class TestTheChoice:
 
     def test_takes_the_best_so_far_when_time_is_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
         told({("onnxruntime", 200, 2): 10.0, ("openvino", 200, 2): 1.0}, monkeypatch)
-        clock = iter([0.0, 0.1, 1.0, *[6.0] * 9])  # torch is timed in 0.1 s, and onnxruntime within five
+        # torch is timed in 0.1 s in blocks of 50, then of 200, and onnxruntime within eight seconds
+        clock = iter([0.0, 0.1, 0.2, 1.0, *[9.0] * 99])
         monkeypatch.setattr(calibration.time, "perf_counter", lambda: next(clock))
         found = calibrate(tiny(), NOISE, X, Engine(workers=2))
-        assert [trial.runtime for trial in found.trials] == ["torch", "onnxruntime"]
+        assert [(trial.runtime, trial.block) for trial in found.trials] == [
+            ("torch", 50),
+            ("torch", 200),
+            ("onnxruntime", 200),
+        ]
         assert found.engine.runtime == "onnxruntime"
         assert found.engine.block == 200
+
+    def test_what_is_far_behind_is_not_tried_in_other_blocks(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        told({("onnxruntime", 200, 4): 40.0, ("openvino", 200, 4): 60.0}, monkeypatch)
+        found = calibrate(tiny(), NOISE, X, Engine(workers=4))
+        assert {(t.runtime, t.block) for t in found.trials if t.block != 200} == {
+            ("torch", 50),  # what everything begins with
+            ("onnxruntime", 50),
+            ("openvino", 50),
+            ("onnxruntime", 1000),
+            ("openvino", 1000),
+        }
+
+    def test_a_slow_network_is_asked_in_small_blocks(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Of fifty rows a block takes 0.2 s: nobody waits for two hundred."""
+        told({("torch", 50, 4): 1000.0, ("folded", 50, 4): 800.0}, monkeypatch)
+        found = calibrate(tiny(), NOISE, X, Engine(workers=4))
+        assert {trial.block for trial in found.trials} == {50}
+        assert (found.engine.runtime, found.engine.block) == ("onnxruntime", 50)
+
+    def test_one_slow_measurement_does_not_decide(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Another program slows the fastest when it is first measured; by turns it shows what it can."""
+        truth = {("onnxruntime", 200): 80.0}
+        asked: Counter[tuple[str, int]] = Counter()
+
+        def again(self: Bench, trial: Trial) -> Trial:
+            key = trial.runtime, trial.block
+            asked[key] += 1
+            slowed = 1.5 if asked[key] in (1, 3) and key in truth else 1.0
+            return replace(trial, times=(*trial.times, slowed * truth.get(key, 100.0)))
+
+        monkeypatch.setattr(Bench, "again", again)
+        found = calibrate(tiny(), NOISE, X, Engine(workers=2)).engine
+        assert (found.runtime, found.block) == ("onnxruntime", 200)
+        assert asked["onnxruntime", 200] == 4  # 120, 80, 120, 80
+        assert asked["torch", 200] == 2
 
     def test_keeps_what_the_user_said(self, monkeypatch: pytest.MonkeyPatch) -> None:
         told({("folded", 70, 3): 10.0}, monkeypatch)
@@ -128,7 +172,7 @@ class TestARun:
         )
         found, notes = choosing.with_runtime(self.settings(), load_digits(), list(range(9)), tmp_path / "new")
         assert found.engine.runtime == "folded"
-        assert [trial["runtime"] for trial in notes["calibration"]["trials"]][:2] == ["torch", "onnxruntime"]
+        assert [trial["runtime"] for trial in notes["calibration"]["trials"]][:3] == ["torch", "torch", "onnxruntime"]
 
 
 def test_what_it_measures_is_the_time_of_votes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,5 +186,23 @@ def test_what_it_measures_is_the_time_of_votes(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(calibration, "SECONDS", 0.1)
     trial = Bench(as_classifier(Slow().eval()), NOISE, X).tried("torch", 20, 1)
-    assert trial.micros is not None
     assert 1_000 <= trial.micros < 4_000
+
+
+def test_shared_draws_are_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a run, where many inputs follow each other with the same draws."""
+    drawn: list[int] = []
+    real = sc.Noise.draw_blocks
+
+    def counted(self: sc.Noise, count: int, shape: tuple[int, ...], sources: Any) -> Tensor:
+        drawn.extend([count] * len(sources))
+        return real(self, count, shape, sources)
+
+    monkeypatch.setattr(sc.Noise, "draw_blocks", counted)
+    monkeypatch.setattr(calibration, "SECONDS", 0.02)
+    bench = Bench(as_classifier(tiny()), NOISE, X, shared=True)
+    bench.again(bench.tried("torch", 20, 1))
+    assert len(drawn) <= 2 * MOST_SHARED
+    drawn.clear()
+    Bench(as_classifier(tiny()), NOISE, X).tried("torch", 20, 1)
+    assert len(drawn) > 2 * MOST_SHARED

@@ -13,6 +13,7 @@ from torch import nn
 from typer.testing import CliRunner
 
 import smoothcert as sc
+from helpers.servers import PostgresServer
 from smoothcert.cli import app
 from smoothcert.data import ArrayDataset
 from smoothcert.data.selection import shard_of
@@ -23,7 +24,6 @@ from smoothcert.run import describe
 from smoothcert.store import InMemoryStore, Place, open_run
 from smoothcert.store.keeper import packed
 from smoothcert.testing.leaks import LocLeak
-from smoothcert.testing.servers import PostgresServer
 from smoothcert.testing.store_acts import texts
 
 PIXELS = np.random.default_rng(0).integers(0, 256, size=(8, 1, 2, 3)).astype(np.uint8)

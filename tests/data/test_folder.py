@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from smoothcert.data import ImageFolder, load
+from smoothcert.data.classes import imagenet
 from smoothcert.data.folder import HASHED_END
 from smoothcert.errors import DataError, MissingExtra, SettingError
 
@@ -164,8 +165,8 @@ def test_indices_and_sizes_outside_are_refused(root: Path) -> None:
 
 
 def test_without_pillow_the_extra_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(MissingExtra, match=r"pip install smoothcert\[images\]"):
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'smoothcert\[images\]'"):
         ImageFolder(root)
 
 
@@ -195,6 +196,59 @@ def test_wnids_have_the_order_of_imagenet(tmp_path: Path) -> None:
     assert ImageFolder(tmp_path).classes == 6  # not ImageNet: by name
     with pytest.raises(DataError, match=r"n00000001/a.png has no class: ImageNet names neither"):
         ImageFolder(tmp_path, classes="imagenet")
+
+
+WORDNET = {
+    "n01440764": "tench",
+    "n01443537": "goldfish",
+    "n01484850": "great white shark",
+    "n01514668": "cock",
+    "n01514859": "hen",
+    "n01608432": "kite",
+    "n01882714": "koala",
+    "n02012849": "crane (bird)",
+    "n02056570": "king penguin",
+    "n02085620": "Chihuahua",
+    "n02088364": "beagle",
+    "n02099601": "golden retriever",
+    "n02105162": "malinois",
+    "n02106662": "German shepherd",
+    "n02108422": "bull mastiff",
+    "n02110341": "dalmatian",
+    "n02113186": "Cardigan (dog)",
+    "n02123045": "tabby",
+    "n02129165": "lion",
+    "n02129604": "tiger",
+    "n02391049": "zebra",
+    "n02504458": "African elephant",
+    "n02510455": "giant panda",
+    "n02690373": "airliner",
+    "n02701002": "ambulance",
+    "n02963159": "cardigan (garment)",
+    "n02979186": "cassette player",
+    "n03000684": "chain saw",
+    "n03028079": "church",
+    "n03126707": "crane (machine)",
+    "n03394916": "French horn",
+    "n03417042": "garbage truck",
+    "n03425413": "gas pump",
+    "n03445777": "golf ball",
+    "n03710637": "maillot (tights)",
+    "n03710721": "maillot (tank suit)",
+    "n03888257": "parachute",
+    "n04285008": "sports car",
+    "n07753592": "banana",
+    "n15075141": "toilet tissue",
+}
+
+
+def test_the_classes_of_imagenet_are_called_by_words(tmp_path: Path) -> None:
+    """Forty of them as WordNet has them, and no two alike."""
+    data = ImageFolder(folders(tmp_path, *list(WORDNET)[:2]))
+    assert len({name.lower() for name in data.class_names}) == data.classes == 1000
+    assert [data.class_names[truth] for truth in data.truths([0, 1])] == ["tench", "goldfish"]
+    assert imagenet().items() >= WORDNET.items()
+    assert ImageFolder(tmp_path, classes="sorted").class_names == ("n01440764", "n01443537")
 
 
 def test_a_file_gives_the_order_of_the_classes(root: Path, tmp_path: Path) -> None:

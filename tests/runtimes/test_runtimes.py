@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from smoothcert.answers import Loaded, same_bits
 from smoothcert.attacks.check import attack
 from smoothcert.data.digits import load_digits
 from smoothcert.errors import MissingExtra, ModelError, NotFixed, RunError, SettingError
+from smoothcert.extras import import_extra
 from smoothcert.models import load_model, mlp
 from smoothcert.models.adapters import as_classifier
 from smoothcert.models.normalize import with_normalisation
@@ -106,6 +108,17 @@ class TestAWrongExport:
             next(smoother.model.parameters()).mul_(2.0)
         with pytest.raises(NotFixed, match="since then it has changed"):
             smoother.certify(x)
+
+
+def test_openvino_answers_as_many_calls_at_once_as_there_are_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one stream workers would wait for each other: nothing would be wrong, and all of it slow. One core says nothing."""
+    core, compiled = import_extra("openvino", "a test").Core, []
+    compiling = core.compile_model
+    monkeypatch.setattr(core, "compile_model", lambda *given: compiled.append(compiling(*given)) or compiled[-1])
+    Loaded(runtime_named("openvino"), as_classifier(SUITE.network()))(SUITE.block())
+    [model] = compiled
+    for name in ("NUM_STREAMS", "OPTIMAL_NUMBER_OF_INFER_REQUESTS"):
+        assert model.get_property(name) >= len(os.sched_getaffinity(0))
 
 
 class Branching(nn.Module):

@@ -15,13 +15,13 @@ import torch
 from tests.serve.conftest import PLANE, Running, at, serving, smoother_with, until
 from torch import Tensor
 
+from helpers.settlers import contradictions
 from smoothcert.client import AsyncClient, Client, ServerError
 from smoothcert.data import ArrayDataset
 from smoothcert.engine import Engine
 from smoothcert.memory.memory import Memory
 from smoothcert.serve import points
 from smoothcert.testing.leaks import LocLeak
-from smoothcert.testing.settlers import contradictions
 
 
 def test_an_answer_says_all_and_its_promise_can_be_looked_up(running: Running) -> None:

@@ -23,6 +23,7 @@ import torch
 from PIL import Image
 from tests.serve.conftest import at, serving, smoother_with, until
 
+from helpers.servers import PASSWORD, PostgresServer
 from smoothcert.attacks.check import attack
 from smoothcert.certificates import Certificate, Soundness
 from smoothcert.client import Client, ServerError
@@ -32,7 +33,6 @@ from smoothcert.models.architecture import Architecture
 from smoothcert.regions import Region
 from smoothcert.serve.messages import Answer
 from smoothcert.testing.leaks import LocLeak
-from smoothcert.testing.servers import PASSWORD, PostgresServer
 
 ROOT = Path(__file__).parents[2]
 

@@ -21,6 +21,8 @@ import psycopg
 import pytest
 
 import smoothcert as sc
+from helpers.servers import PASSWORD, URL_PASSWORD, PostgresServer
+from helpers.settlers import certificate_at, contradictions, settlers
 from smoothcert.data import ArrayDataset
 from smoothcert.errors import RunError, SettingError, StoreError, without_passwords
 from smoothcert.memory.memory import Memory
@@ -32,8 +34,6 @@ from smoothcert.store.server import lock_key, named, parted
 from smoothcert.store.server_keeper import ServerKeeper
 from smoothcert.testing.leaks import LocLeak
 from smoothcert.testing.problems import HalfSpace
-from smoothcert.testing.servers import PASSWORD, URL_PASSWORD, PostgresServer
-from smoothcert.testing.settlers import certificate_at, contradictions, settlers
 from smoothcert.testing.store_acts import record_at, texts
 from smoothcert.testing.stores import LastingStoreSuite
 

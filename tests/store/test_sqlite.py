@@ -44,6 +44,23 @@ def test_a_file_that_was_left_without_tables_is_begun_anew(tmp_path: Path) -> No
         assert store.indices() == {0}
 
 
+def test_whether_it_is_begun_is_asked_of_the_file_once(tmp_path: Path) -> None:
+    """And again after it was closed, or where there was nothing yet: another process may have made it."""
+    with SqliteStore(tmp_path / "run") as maker:
+        maker.append(record_at(0), 1.0)
+    store, asked = SqliteStore(tmp_path / "run"), []
+    store._db.set_trace_callback(asked.append)
+    assert (store.begun, store.begun, store.indices()) == (True, True, {0})
+    assert len([words for words in asked if "sqlite_master" in words]) == 1
+    store.close()
+    for left in (tmp_path / "run").iterdir():
+        left.unlink()
+    assert not store.begun
+    (tmp_path / "run" / RESULTS).touch()
+    assert not store.begun
+    store.close()
+
+
 def test_an_array_of_many_records_is_packed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packed: list[int] = []
     plain = zlib.compress

@@ -24,10 +24,13 @@ class Classes:
     source: str
     labels: Mapping[str, int]
     number: int
+    words: tuple[str, ...] = ()  # what the classes are called, where their folders are called otherwise
 
     @property
     def names(self) -> tuple[str, ...]:
         """What the classes are called, in order; none unless every number has exactly one name that is no number."""
+        if self.words:
+            return self.words
         called = {number: name for name, number in self.labels.items()}
         whole = len(called) == len(self.labels) == self.number and not all(map(str.isdecimal, self.labels))
         return tuple(called[number] for number in range(self.number)) if whole else ()
@@ -58,7 +61,8 @@ def classes_of(folders: Sequence[str], given: str | None) -> Classes | None:
         values = {name: int(name) for name in folders if name.isdecimal()}
         return Classes("the folders' numbers", values, max(values.values(), default=-1) + 1)
     if rule == IMAGENET:
-        return Classes("ImageNet", imagenet(), len(imagenet()))
+        numbers = {wnid: number for number, wnid in enumerate(imagenet())}
+        return Classes("ImageNet", numbers, len(numbers), tuple(imagenet().values()))
     if rule == SORTED:
         names = {name: number for number, name in enumerate(sorted(folders))}
         return Classes("the folders' order", names, len(names)) if names else None
@@ -72,14 +76,14 @@ def _rule(folders: Sequence[str]) -> str:
 
 
 @cache
-def imagenet() -> Mapping[str, int]:
-    """The class number of each of the 1000 wnids of ILSVRC 2012, in the order that networks are trained with.
+def imagenet() -> Mapping[str, str]:
+    """What each of the 1000 wnids of ILSVRC 2012 is called, in the order that networks are trained with.
 
-    >>> len(imagenet()), imagenet()["n02108422"], sorted(imagenet()) == list(imagenet())
-    (1000, 243, True)
+    >>> list(imagenet()).index("n02108422"), imagenet()["n02108422"], sorted(imagenet()) == list(imagenet())
+    (243, 'bull mastiff', True)
     """
-    names = files("smoothcert.data").joinpath("imagenet.txt").read_text(encoding="ascii").split()
-    return {name: number for number, name in enumerate(names)}
+    lines = files("smoothcert.data").joinpath("imagenet.txt").read_text(encoding="ascii").splitlines()
+    return dict(line.split(" ", 1) for line in lines)
 
 
 def read_classes(path: Path) -> Classes:

@@ -50,7 +50,7 @@ def _work(desk: Desk, caster: Caster) -> None:
     while (task := desk.take(most)) is not None:
         try:
             seconds = _do(task, desk, caster)
-            most = _blocks(task, seconds, MOST_SHARED if desk.shared else TOGETHER)
+            most = blocks_for(task, seconds)
         except BaseException as problem:  # handed to the caller's thread
             desk.failed(problem)
 
@@ -64,6 +64,8 @@ def _do(task: Task, desk: Desk, caster: Caster) -> float:
     return seconds
 
 
-def _blocks(task: Task, seconds: float, most: int) -> int:
+def blocks_for(task: Task, seconds: float) -> int:
     """How many blocks make a task of about TASK seconds, by how long this one took."""
-    return max(1, min(most, int(TASK * task.number / seconds))) if isinstance(task, Ask) else 1
+    if not isinstance(task, Ask):
+        return 1
+    return max(1, min(MOST_SHARED if task.shared else TOGETHER, int(TASK * task.number / seconds)))

@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -181,7 +180,7 @@ async def _events(first: Answer, others: AsyncIterator[Answer]) -> AsyncIterator
     """Each look as an event, the last the answer."""
 
     def told(answer: Answer) -> str:
-        return f"event: {'look' if answer.provisional else 'answer'}\ndata: {json.dumps(asdict(answer))}\n\n"
+        return f"event: {'look' if answer.provisional else 'answer'}\ndata: {_text(answer)}\n\n"
 
     try:
         yield told(first)
@@ -191,8 +190,13 @@ async def _events(first: Answer, others: AsyncIterator[Answer]) -> AsyncIterator
         yield f"event: error\ndata: {json.dumps({'error': str(problem)})}\n\n"
 
 
+def _text(value: Any) -> str:
+    """A message as JSON; messages inside it have their fields as well."""
+    return json.dumps(value, default=vars, allow_nan=False)
+
+
 def _json(value: Any) -> Response:
-    return Response(json.dumps(asdict(value), allow_nan=False), media_type="application/json")
+    return Response(_text(value), media_type="application/json")
 
 
 def _refused(request: Request, problem: Exception, status: int) -> Response:

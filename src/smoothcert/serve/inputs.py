@@ -78,10 +78,10 @@ def shaped(array: FloatArray, shape: tuple[int, ...]) -> Tensor:
     if array.shape not in (shape, (math.prod(shape),)):
         raise InputError(f"input has shape {list(array.shape)}; this server takes {list(shape)}")
     with np.errstate(over="ignore"):
-        exact = torch.from_numpy(array.reshape(shape).astype(np.float32))
-    if not bool(exact.isfinite().all()):
+        exact = array.reshape(shape).astype(np.float32)
+    if not np.isfinite(exact).all():
         raise InputError("input holds NaN, infinite or too large values; every coordinate must be a finite number")
-    return exact
+    return torch.from_numpy(exact)
 
 
 def picture(body: bytes, kind: str, shape: tuple[int, ...], grid: float | None) -> Tensor:

@@ -54,9 +54,13 @@ class SqliteStore(SqlStore):
         return self.file.is_file() and self._made()
 
     def _made(self) -> bool:
-        """Are the tables there? Who made the file may have been killed before them."""
-        with self._explained():
-            return bool(self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'facts'").fetchall())
+        """Are the tables there? Who made the file may have been killed before them; once there, they stay."""
+        if "_tables" not in self.__dict__:
+            with self._explained():
+                if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'facts'").fetchall():
+                    return False
+            self.__dict__["_tables"] = True
+        return True
 
     @property
     def _place(self) -> str:
@@ -156,6 +160,7 @@ class SqliteStore(SqlStore):
 
     def close(self) -> None:
         """Fold the log into the file and let go of it."""
+        self.__dict__.pop("_tables", None)
         for name in ("_writable", "_db"):
             if name in self.__dict__:
                 self.__dict__.pop(name).close()

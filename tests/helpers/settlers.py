@@ -22,9 +22,6 @@ from smoothcert.memory.memory import Memory
 from smoothcert.records.promise import Promise
 from smoothcert.regions import Region
 
-PROGRAM = "import sys; from smoothcert.testing.settlers import settle_all; settle_all(*sys.argv[1:])"
-
-
 DIGITS = 784  # in this dimension the centers are images
 
 
@@ -71,7 +68,7 @@ class Settlers:
             words = map(str, (place, dim, number, settlers, count, file))
             self.processes.append(
                 subprocess.Popen(
-                    [sys.executable, "-W", "ignore", "-c", PROGRAM, *words],
+                    [sys.executable, "-W", "ignore", __file__, *words],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     text=True,
@@ -130,3 +127,7 @@ def contradictions(promises: Sequence[Promise]) -> int:
         one = promises[at].region
         found += sum(not one.clearance(promises[int(other)].region) > one.radius for other in near)
     return found
+
+
+if __name__ == "__main__":
+    settle_all(*sys.argv[1:])
