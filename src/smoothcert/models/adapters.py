@@ -85,9 +85,11 @@ class Classifier(nn.Module):
             raise
         except ORDINARY as problem:
             reason = str(problem).strip().splitlines() or [type(problem).__name__]
+            coloured = x.dim() == 4 and x.shape[1] == 3
             raise ModelError(
                 f"the model failed on a batch of shape {tuple(x.shape)} and type {x.dtype}: {reason[0]}; give data of the shape that "
-                f"it was made for, or a model for inputs of shape {tuple(x.shape[1:])}"
+                f"it was made for{' (gray pictures: folder:path=…,gray=true)' if coloured else ''}, or a model for inputs of shape "
+                f"{tuple(x.shape[1:])}"
             ) from problem
 
     def _said(self, x: Tensor) -> Any:
@@ -169,6 +171,10 @@ def as_classifier(model: Callable[[Tensor], Any]) -> Classifier:
     """
     if isinstance(model, Classifier):
         return model
+    if isinstance(model, type):
+        raise ModelError(
+            f"{model.__name__} is a class, and what is asked is one object of it; give {model.__name__}(…)"
+        )
     model = recognised(model) or model
     if not callable(model):
         raise ModelError(
