@@ -209,7 +209,8 @@ class Service:
         alpha = self.smoother.plan.alpha
         label = int(votes.leaders()[0]) if leads(votes, alpha)[0] else None
         region = None if label is None else Region(center, np.array(1.0), 0.0, self.smoother.norm)
-        return Certificate(label, Bound(0.0, alpha, int(votes.trials[0, -1])), region, Soundness.FROZEN, PREDICTION)
+        bound, worth = Bound(0.0, alpha, int(votes.trials[0, -1])), self.smoother.inquiry.worth(own=True)
+        return Certificate(label, bound, region, worth, PREDICTION)
 
     def _satisfies(self, poll: Poll, asked: Asked) -> bool:
         """Are there as many votes as were asked for, or is each radius proved or out of reach? It only stops votes."""

@@ -404,7 +404,7 @@ class Smoother(nn.Module, metaclass=_Brief):
 
     def tune(self, tuning: Tuning) -> Noise:
         """The noise that the tuner chooses for one input."""
-        noise = self.tuner.choose(self, tuning.x[None], tuning.start, [tuning.index])
+        noise = self.tuner.choose(self, tuning.x[None].clone(), tuning.start, [tuning.index])
         return noise.row(0, tuple(tuning.x.shape), 1)
 
     def prove(self, ask: Ask) -> dict[str, str]:
