@@ -191,7 +191,7 @@ class SmoothedRegressor(Smoother):
 
     def elsewhere(self) -> Callable[[], Smoother]:
         """What makes the same regressor in a process that this is sent to."""
-        shared = self.shared_elsewhere
+        shared = self._shared_elsewhere
         return partial(SmoothedRegressor, self.model.model, self.noise, self.norm, bounds=self.bounds, **shared)
 
 
