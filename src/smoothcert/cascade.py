@@ -117,7 +117,7 @@ class Cascade(Smoother):
     @property
     def identity(self) -> dict[str, Any]:
         """All that the deployed cascade depends on, its inputs aside; of votes those that the plan of the whole does not tell."""
-        stages = [f"{_words(stage)} {_short(json.dumps(_decides(stage), sort_keys=True))}" for stage in self]
+        stages = [f"{_words(stage)} {_short(json.dumps(_decides(stage, self), sort_keys=True))}" for stage in self]
         chosen = _short(" ".join(map(str, sorted(self.seen)))) if self.seen else None
         return {**super().identity, "stages": stages, "margins": list(self.margins), "margins_chosen_on": chosen}
 
@@ -328,9 +328,10 @@ def _words(stage: Smoother) -> str:
     return f"{stage.noise.law} {float(stage.noise.scale.min()):.3g}"
 
 
-def _decides(stage: Smoother) -> list[Any]:
-    engine = stage.engine
-    return [stage.identity, stage.select, stage.plan.trials, engine.block, engine.shared_noise]
+def _decides(stage: Smoother, whole: Smoother) -> list[Any]:
+    # The block of the first stage is in the plan of the whole, fitted to the inputs or as a run that goes on is told it.
+    block = "of the whole" if stage.engine.block == whole.engine.block else stage.engine.block
+    return [stage.identity, stage.select, stage.plan.trials, block, stage.engine.shared_noise]
 
 
 def _short(text: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import ClassVar, cast
 
 import numpy as np
@@ -44,7 +43,8 @@ class Noise:
     box: Box | None = None
     # Votes are drawn in float64 and rounded once: float32 sources have atoms and gaps of 1e-7 a coordinate, this 1e-9.
     sampling_dtype: ClassVar[torch.dtype] = torch.float64
-    _prepared: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor, bool]] = field(repr=False, init=False)
+    _prepared: dict[tuple[object, ...], tuple[Tensor, Tensor, bool]] = field(repr=False, init=False)
+    _tables: dict[tuple[int, ...], StepTable | None] = field(repr=False, init=False)
 
     def __init__(
         self,
@@ -60,11 +60,12 @@ class Noise:
         object.__setattr__(self, "grid", grid)
         object.__setattr__(self, "box", Box(*box) if isinstance(box, tuple) else box)
         object.__setattr__(self, "_prepared", {})
+        object.__setattr__(self, "_tables", {})
         self._check()
 
     def __getstate__(self) -> dict[str, object]:
         """All but what was prepared for a device."""
-        return {**self.__dict__, "_prepared": {}}
+        return {**self.__dict__, "_prepared": {}, "_tables": {}}
 
     def _check(self) -> None:
         least = float(self.scale.detach().min()) if self.scale.numel() else 0.0
@@ -179,20 +180,29 @@ class Noise:
             part.copy_(z.clamp_(-LARGEST, LARGEST) if self.grid is None else z.round_())
         return drawn
 
-    @cached_property
+    @property
+    def edition(self) -> tuple[int, ...]:
+        """Another one after every change of scale or loc in place: what was prepared of them holds no longer."""
+        return tuple(0 if value.is_inference() else value._version for value in (self.scale, self.loc))
+
+    @property
     def _table(self) -> StepTable | None:
         """What votes on the grid are looked up in: for one scale, no loc, and a law that can be inverted exactly."""
-        if self.grid is None or self.scale.numel() != 1 or not self.law.inverts or bool(self.loc.any()):
-            return None
-        return StepTable.of(self.law.quantile, float(self.scale) * self.levels)
+        edition = self.edition
+        if edition not in self._tables:
+            able = self.grid is not None and self.scale.numel() == 1 and self.law.inverts and not bool(self.loc.any())
+            found = StepTable.of(self.law.quantile, float(self.scale) * self.levels) if able else None
+            self._tables[edition] = found
+        return self._tables[edition]
 
     def _in_steps(self, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor, bool]:
         """Scale and loc in units of the grid, and is there a loc? Found once: blocks are many, and noise stays the same."""
-        found = self._prepared.get((device, dtype))
+        key = (device, dtype, self.edition)
+        found = self._prepared.get(key)
         if found is None:
             unit = 1.0 if self.grid is None else float(self.levels)
             scale, loc = (value.to(device, dtype) for value in (self.scale * unit, self.loc * unit))
-            found = self._prepared[device, dtype] = scale, loc, bool(loc.any())
+            found = self._prepared[key] = scale, loc, bool(loc.any())
         return found
 
     def placer(self, x: Tensor) -> Callable[[Tensor, Tensor], Tensor]:

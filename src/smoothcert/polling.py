@@ -110,7 +110,7 @@ class Pollster:
             return scene.place(start, empty, empty)
         if not ask.shared:
             return next(self._drawn_blocks(ask, range(number, number + 1), noise))
-        key = (noise.named, id(noise.scale), id(noise.loc), noise.grid, scene.shape, ask.stage, number)
+        key = (noise.named, id(noise.scale), id(noise.loc), noise.edition, noise.grid, scene.shape, ask.stage, number)
         with self._drawing:
             if key not in self._drawn:
                 # The noise is kept with its draws, so that the identities of its parts stay theirs.

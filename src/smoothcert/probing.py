@@ -67,7 +67,7 @@ COMPANY = Check(
 REPEATS = Check("asked about rows that occur twice in a block", "answers that depend on the other rows of the batch")
 END = Check(
     "asked about its first block again at the end",
-    "state: a counter, a cache, a clock, or weights that were changed (a model that was trained on needs a new Smoother)",
+    "state: a counter, a cache, a clock, or weights or noise that were changed (a model that was trained on needs a new Smoother)",
 )
 WRITES = Check("asked about a block", "operations in place on the input; give lambda x: model(x.clone())")
 REUSE = Check("asked about another block", "an output buffer that is used again; return a copy of it")

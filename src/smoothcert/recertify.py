@@ -22,6 +22,7 @@ from smoothcert.regions import Region
 from smoothcert.store import Place, check_filled, check_free, new_run, open_run
 from smoothcert.store.pictures import Picture, grid_point_of
 from smoothcert.threats import THREATS, Threat, threat_named
+from smoothcert.views import View
 from smoothcert.votes import Votes
 
 PIXELS = Box(0.0, 1.0)
@@ -181,13 +182,17 @@ def judge_again(
     estimation = Votes(np.array([record.estimation]), np.array([record.estimation_invalid]))
     ballot = Ballot(selection, estimation)
     matrix = None if record.front is None else store.get(record.front)
-    scale = scale_of(record, store)
+    law, scale = smoothing_named(record.law), scale_of(record, store)
+    if isinstance(law, View) and not np.array_equal(law.scale, scale):
+        raise SettingError(
+            f"{law} holds other numbers now than when the votes were cast; restore the file, or certify anew"
+        )
     # A record keeps no center; but for volumes in a box, only its size matters.
     somewhere = np.broadcast_to(0.0, tuple(shape)) if center is None else center
     certificate = conclude(
         ballot,
         plan=plan,
-        law=smoothing_named(record.law),
+        law=law,
         center=somewhere if matrix is None else np.zeros(len(matrix)),
         scale=scale if matrix is None else scale.ravel(),
         norm=norm,

@@ -181,7 +181,7 @@ class SmoothedRegressor(Smoother):
     def _concluded(self, poll: Sample, radii: Sequence[float]) -> IntervalCertificate:
         target, numbers = self._target(poll.x.shape), poll.numbers
         intervals = enclosed(numbers, target, radii, self.plan.alpha, self.bounds)
-        scale, known = self.noise.scale.cpu().numpy(), numbers[~np.isnan(numbers)]
+        scale, known = self.noise.scale.cpu().numpy().copy(), numbers[~np.isnan(numbers)]
         region = Region(poll.noise.center_of(poll.x), scale, max(radii) / float(scale.min()), self.norm)
         value = float(np.median(known)) if len(known) else float("nan")
         bound = Bound(0.0, self.plan.alpha, len(numbers))

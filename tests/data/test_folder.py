@@ -165,8 +165,8 @@ def test_indices_and_sizes_outside_are_refused(root: Path) -> None:
 
 
 def test_without_pillow_the_extra_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(MissingExtra, match=r"pip install smoothcert\[images\]"):
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'smoothcert\[images\]'"):
         ImageFolder(root)
 
 

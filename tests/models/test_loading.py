@@ -28,6 +28,7 @@ class Wide(Network):
     def build(self, shape, classes):
         return nn.Sequential(nn.Flatten(), nn.Linear(64, self.width), nn.Linear(self.width, classes))
 number = 3
+network = nn.ReLU()
 def linear():
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
 def function():
@@ -216,7 +217,10 @@ def test_factory_in_this_folder(code: Path) -> None:
         ("absent_models.sub:f", "no module 'absent_models'"),
         ("my_models:absent", "has no 'absent'; callables there: Wide, linear, function"),
         ("my_models:number", "'number' is a int"),
-        ("my_models:broken", "the factory raised KeyError: 'weights'"),
+        ("my_models:network", "'network' is a ReLU.*def make\\(\\): return network"),
+        ("my_models.py:linear", "a file is named without its ending: my_models:linear"),
+        ("./my_models.py", "is code; .* my_models:FUNCTION"),
+        ("my_models:broken", "called without arguments .* raised KeyError: 'weights'"),
         ("my_models:nothing", "returned a int; allowed: a callable"),
         ("needy_models:f", "needs the module 'no_such_library_at_all'"),
         ("broken_models:f", "importing broken_models raised ZeroDivisionError"),

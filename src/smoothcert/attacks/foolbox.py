@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from smoothcert.attacks.base import Attack, weakest
 from smoothcert.attacks.victim import Victim
-from smoothcert.errors import MissingExtra, ModelError, UnknownName
+from smoothcert.errors import ModelError, UnknownName
+from smoothcert.extras import import_extra
 from smoothcert.maths import FloatArray
 from smoothcert.registry import setting
 
@@ -104,12 +105,6 @@ def _seeded(random: np.random.Generator) -> Iterator[None]:
 
 
 def _library() -> Any:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it imports by names that scipy will drop
-            import foolbox
-    except (ImportError, RuntimeError, OSError) as problem:
-        raise MissingExtra(
-            f"Foolbox is not installed or does not import here ({problem}); install it with: pip install 'smoothcert[foolbox]'"
-        ) from problem
-    return foolbox
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it imports by names that scipy will drop
+        return import_extra("foolbox", "attacks of Foolbox", "foolbox")

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from smoothcert.data.base import PIXEL_GRID, Dataset, FloatArray, check_indices, pixels_to_inputs, reading
 from smoothcert.data.classes import classes_of
-from smoothcert.errors import DataError, MissingExtra, SettingError
+from smoothcert.errors import DataError, SettingError
+from smoothcert.extras import import_extra
 
 COMPRESSED = frozenset({".png", ".jpg", ".jpeg", ".webp", ".gif", ".jp2"})
 UNCOMPRESSED = frozenset({".bmp", ".ppm", ".pgm", ".tif", ".tiff"})
@@ -148,15 +149,9 @@ def _images(folder: Path) -> list[Path]:
 
 def _decoded(path: Path) -> Any:
     """The Pillow image in a file, decoded to its last pixel."""
+    library = import_extra("PIL.Image", "folders of images", "images")
     try:
-        from PIL import Image
-    except (ImportError, RuntimeError, OSError) as error:
-        raise MissingExtra(
-            f"folders of images are read by Pillow, which does not import here ({error}); "
-            f"pip install smoothcert[images]"
-        ) from error
-    try:
-        with path.open("rb") as file, Image.open(file) as image:
+        with path.open("rb") as file, library.open(file) as image:
             image.load()
             return image.copy()
     except Exception as error:  # a damaged file fails a decoder in any way it likes

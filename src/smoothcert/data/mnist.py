@@ -76,20 +76,6 @@ FASHION_MNIST = _family(
 )
 
 
-def load_mnist(
-    root: Path, split: str = "test", download: bool = False, progress: Progress | None = None
-) -> ArrayDataset:
-    """MNIST: handwritten digits, 60 000 to train and 10 000 to test, shape (1, 28, 28)."""
-    return load_family(MNIST, root, split, download, progress)
-
-
-def load_fashion_mnist(
-    root: Path, split: str = "test", download: bool = False, progress: Progress | None = None
-) -> ArrayDataset:
-    """Fashion-MNIST: articles of clothing, 60 000 to train and 10 000 to test, shape (1, 28, 28)."""
-    return load_family(FASHION_MNIST, root, split, download, progress)
-
-
 def load_family(
     family: Family, root: Path, split: str, download: bool = False, progress: Progress | None = None
 ) -> ArrayDataset:

@@ -13,7 +13,7 @@ from smoothcert.data.cifar10 import load_cifar10
 from smoothcert.data.digits import load_digits
 from smoothcert.data.folder import ImageFolder
 from smoothcert.data.guests import as_dataset
-from smoothcert.data.mnist import load_fashion_mnist, load_mnist
+from smoothcert.data.mnist import FASHION_MNIST, MNIST, load_family
 from smoothcert.data.tables import load_csv, load_parquet
 from smoothcert.data.zarrs import load_zarr
 from smoothcert.errors import DataError
@@ -69,7 +69,7 @@ class Mnist(Stored):
     name = "mnist"
 
     def load(self, progress: Progress | None = None) -> Dataset:
-        return load_mnist(*self.asked, progress)
+        return load_family(MNIST, *self.asked, progress)
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class FashionMnist(Stored):
     name = "fashion_mnist"
 
     def load(self, progress: Progress | None = None) -> Dataset:
-        return load_fashion_mnist(*self.asked, progress)
+        return load_family(FASHION_MNIST, *self.asked, progress)
 
 
 @dataclass(frozen=True)

@@ -235,11 +235,13 @@ class Front:
 
 
 def real_numbers(values: npt.ArrayLike) -> FloatArray:
-    """The array as float64; what is no real number is refused."""
+    """A copy of the array as float64, which stays as it is; what is no real number is refused."""
     found = np.asarray(values)
     if found.dtype.kind not in "biuf":
         raise SettingError(f"an array of {found.dtype} is none of real numbers; give floats")
-    return np.asarray(found, dtype=float)
+    copied = np.array(found, dtype=float)
+    copied.flags.writeable = False
+    return copied
 
 
 def fingerprint_of(x: npt.ArrayLike) -> int:

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+from torch import nn
+
 from smoothcert.errors import ModelError
 from smoothcert.models.guests import recognised
 
@@ -37,7 +39,10 @@ def from_factory(spec: str) -> Any:
         try:
             model = factory()
         except Exception as error:
-            raise ModelError(f"{spec}: the factory raised {type(error).__name__}: {error}") from error
+            raise ModelError(
+                f"{spec}: the factory, which is called without arguments and returns the classifier, raised {type(error).__name__}: "
+                f"{error}"
+            ) from error
     if not callable(model) and recognised(model) is None:
         raise ModelError(
             f"{spec}: the factory returned a {type(model).__name__}; allowed: a callable from a batch to logits, or a fitted classifier"
@@ -75,11 +80,16 @@ def _module(name: str, spec: str) -> ModuleType:
         if name == missing or name.startswith(f"{missing}."):
             raise ModelError(
                 f"{spec}: there is no module {missing!r}; looked in the installed packages and in {os.getcwd()}; "
-                "install it, or start from the folder that holds it"
+                f"install it, or start from the folder that holds it{_without_ending(spec)}"
             ) from error
         raise ModelError(f"{spec}: importing {name} needs the module {missing!r}; install it") from error
     except Exception as error:
         raise ModelError(f"{spec}: importing {name} raised {type(error).__name__}: {error}") from error
+
+
+def _without_ending(spec: str) -> str:
+    file, _, name = spec.partition(".py:")
+    return f"; a file is named without its ending: {file}:{name}" if name else ""
 
 
 def _factory(module: ModuleType, name: str, spec: str) -> Callable[[], object]:
@@ -91,7 +101,10 @@ def _factory(module: ModuleType, name: str, spec: str) -> Callable[[], object]:
         raise ModelError(
             f"{spec}: {module.__name__} ({where}) has no {name!r}; callables there: {', '.join(public[:8]) or 'none'}"
         )
-    if not callable(factory):
-        raise ModelError(f"{spec}: {name!r} is a {type(factory).__name__}; allowed: a function without arguments")
+    if not callable(factory) or isinstance(factory, nn.Module):
+        raise ModelError(
+            f"{spec}: {name!r} is a {type(factory).__name__}; allowed: a function without arguments that returns the classifier, "
+            f"as def make(): return {name}"
+        )
     result: Callable[[], object] = factory
     return result

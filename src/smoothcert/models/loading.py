@@ -85,6 +85,11 @@ resnet18, resnet50, resnet110, wide_resnet40; allowed: a built-in name, a .safet
             f"{text} is a weights file, which does not say its architecture; "
             "give it as weights, with a built-in name or package.module:factory as the model"
         )
+    if suffix == ".py":
+        name = Path(spec).stem
+        raise ModelError(
+            f"{text} is code; start from its folder and name the function there that makes the network: {name}:FUNCTION"
+        )
     return _built_in(text, weights, shape, classes, mean, std)
 
 

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from smoothcert.errors import MissingExtra
+from smoothcert.extras import import_extra
 from smoothcert.maths.geometry import round_down
 from smoothcert.records.record import Record, check_classes
 from smoothcert.report.sheets import rows_to_csv
@@ -49,16 +50,10 @@ def to_cohen(records: Sequence[Record], seconds: Sequence[float]) -> bytes:
 
 def to_parquet(records: Sequence[Record], seconds: Sequence[float]) -> bytes:
     """An Apache Parquet file of the same columns as the CSV."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except (ImportError, RuntimeError, OSError) as problem:
-        raise MissingExtra(
-            f"parquet needs pyarrow, which does not import here ({problem}): pip install 'smoothcert[parquet]'"
-        ) from problem
+    arrow, parquet = (import_extra(name, "Parquet files", "parquet") for name in ("pyarrow", "pyarrow.parquet"))
     rows = [flat(*pair) for pair in zip(records, seconds, strict=True)]
     buffer = io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), buffer)
+    parquet.write_table(arrow.Table.from_pylist(rows), buffer)
     return buffer.getvalue()
 
 

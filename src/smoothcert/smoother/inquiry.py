@@ -268,7 +268,10 @@ class Inquiry:
 
 
 def checked(x: Tensor | FloatArray) -> Tensor:
-    """The batch as a float32 tensor (batch, *event), refused when it is empty of axes, not numbers, or not finite."""
+    """The batch as a float32 tensor (batch, *event) of its own, refused when it is empty of axes, not numbers, or not finite.
+
+    A copy: whoever gave the batch may use its memory for the next one while votes are cast on this.
+    """
     tensor = torch.as_tensor(x)
     if tensor.ndim < 2:
         raise InputError(
@@ -276,7 +279,7 @@ def checked(x: Tensor | FloatArray) -> Tensor:
         )
     if tensor.dtype == torch.uint8:
         raise InputError("the input has dtype uint8; give pixels as floats in [0, 1]: x / 255")
-    tensor = tensor.float()
+    tensor = tensor.detach().to(torch.float32, copy=True)
     bad = (~tensor.flatten(1).isfinite()).any(dim=1).nonzero().flatten().tolist()
     if bad:
         raise InputError(

@@ -13,7 +13,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
-from smoothcert.errors import MissingExtra, SettingError, StoreError
+from smoothcert.errors import SettingError, StoreError
+from smoothcert.extras import import_extra
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -307,10 +308,4 @@ class Server:
 
 def _library() -> Any:
     """psycopg, or what to install."""
-    try:
-        import psycopg
-    except (ImportError, OSError) as problem:
-        raise MissingExtra(
-            f"a Postgres server needs psycopg, which does not import here ({problem}); pip install 'smoothcert[postgres]'"
-        ) from problem
-    return psycopg
+    return import_extra("psycopg", "Postgres servers", "postgres")

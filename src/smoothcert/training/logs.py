@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from smoothcert.errors import MissingExtra
+from smoothcert.extras import import_extra
 from smoothcert.training.settings import EpochReport
 
 FOLDER = "tensorboard"
@@ -13,17 +13,11 @@ FOLDER = "tensorboard"
 
 def tensorboard_log(out: Path) -> Callable[[EpochReport], None]:
     """A progress function that writes the numbers of each epoch to ``out/tensorboard``."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except (ImportError, RuntimeError, OSError) as error:
-        raise MissingExtra(
-            f"logs for TensorBoard need the library tensorboard, which does not import here ({error}); "
-            "install it with: pip install 'smoothcert[tensorboard]', or leave the logs out"
-        ) from error
+    library = import_extra("torch.utils.tensorboard", "logs for TensorBoard", "tensorboard")
 
     def write(report: EpochReport) -> None:
         # One file per epoch, closed at once: a killed run leaves nothing half-written, and a resumed one adds to it.
-        with SummaryWriter(str(out / FOLDER)) as writer:
+        with library.SummaryWriter(str(out / FOLDER)) as writer:
             for name in ("loss", "accuracy", "validation_accuracy", "seconds"):
                 value = getattr(report, name)
                 if value is not None:

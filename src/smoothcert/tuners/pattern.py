@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from smoothcert.errors import MissingExtra, SettingError
+from smoothcert.errors import SettingError
+from smoothcert.extras import import_extra
 from smoothcert.maths import FloatArray
 from smoothcert.noise import Noise
 from smoothcert.registry import setting
@@ -109,14 +110,9 @@ def _read(path: Path, kappa: float, iota: float) -> FloatArray:
             raise SettingError(
                 f"{path} is not an .npy file of numbers ({problem}); save it with numpy.save"
             ) from problem
+    library = import_extra("PIL.Image", "pictures", "images")
     try:
-        from PIL import Image
-    except (ImportError, RuntimeError, OSError) as problem:
-        raise MissingExtra(
-            f"pictures are read by Pillow, which does not import here ({problem}): pip install 'smoothcert[images]'"
-        ) from problem
-    try:
-        with Image.open(path) as picture:
+        with library.open(path) as picture:
             brightness = np.asarray(picture.convert("L"), dtype=float) / 255
     except Exception as problem:  # a damaged file fails a decoder in any way it likes
         raise SettingError(f"{path} cannot be read as a picture: {problem}; {ALLOWED}") from problem

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -52,18 +53,18 @@ class Splitting(View):
     @property
     def scale(self) -> FloatArray:
         """λ_i: half of the length of a cell."""
-        lengths = np.array(self._whole_length()) if self.file is None else self._from_file()
+        lengths = np.array(self._whole_length()) if self.file is None else self._from_file
         return np.asarray(lengths / (2 * self.steps))
 
     def content(self) -> object:
         """The parameters, with the numbers that the file holds in its place."""
-        return super().content() if self.file is None else (self.steps, self.seed, self._from_file())
+        return super().content() if self.file is None else (self.steps, self.seed, self._from_file)
 
     def lengths(self, shape: tuple[int, ...]) -> IntArray:
         """L_i: the grid steps in a cell of each coordinate."""
         if self.file is None:
             return np.full(shape, self._whole_length())
-        found = self._from_file()
+        found = self._from_file
         if found.shape != shape:
             raise SettingError(f"{self.file} holds numbers for inputs of shape {found.shape}; these have shape {shape}")
         return found
@@ -116,7 +117,9 @@ class Splitting(View):
             )
         return length
 
+    @cached_property
     def _from_file(self) -> IntArray:
+        """Read once: what is proved and what was seen must follow from the same numbers."""
         assert self.file is not None
         try:
             found = np.load(self.file, allow_pickle=False)
