@@ -18,6 +18,7 @@ from smoothcert.recertify import recertify
 from smoothcert.records.record import Record
 from smoothcert.store import SqliteStore, open_run
 from smoothcert.testing.problems import HalfSpace
+from smoothcert.views import view_named
 from smoothcert.votes import Votes
 
 
@@ -155,6 +156,18 @@ class TestRefusals:
 
 
 class TestWhatTheLogCannotSupport:
+    def test_views_of_another_file(self, tmp_path: Path) -> None:
+        """With cells twice as long in a file of the same name the exact radius came out twice as large."""
+        np.save(tmp_path / "cells.npy", np.array([128, 256]))
+        view = view_named(f"splitting:file={tmp_path / 'cells.npy'}")
+        smoother = sc.Smoother(HalfSpace(torch.eye(2)[0], offset=-0.5), view, norm=1)
+        run = sc.certify_all(smoother, ArrayDataset("corner", np.float32([[1, 0]])), tmp_path / "run")
+        recertify(run, tmp_path / "same", {})
+        assert records(tmp_path / "same") == records(run)
+        np.save(tmp_path / "cells.npy", np.array([256, 256]))
+        with pytest.raises(SettingError, match="holds other numbers now"):
+            recertify(run, tmp_path / "again", {})
+
     def test_other_looks_are_refused(self, linear_model: nn.Module, tmp_path: Path) -> None:
         """Counts taken every 200 votes, read as if every 100, would turn a minority into a certainty."""
         run = certified(linear_model, tmp_path / "run", estimator="fixed")

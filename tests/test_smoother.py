@@ -11,8 +11,10 @@ import torch
 from torch import Tensor, nn
 
 import smoothcert as sc
+from smoothcert.data import ArrayDataset
 from smoothcert.errors import InputError, SettingError
 from smoothcert.smoother import Batch, FixedNoise
+from smoothcert.store import InMemoryStore
 
 GAUSSIAN = sc.Noise.isotropic("gaussian", sigma=0.5)
 
@@ -114,6 +116,42 @@ class TestSmoother:
     def test_bad_inputs(self, x: Tensor, message: str) -> None:
         with pytest.raises(InputError, match=message):
             smoother().certify(x)
+
+    def test_inputs_whose_memory_is_used_again(self) -> None:
+        """Of a data set that hands out one buffer, the votes on an input were cast on the next one's."""
+
+        class OneBuffer(ArrayDataset):
+            buffer = np.zeros((6, 2), np.float32)
+
+            def inputs(self, indices: Sequence[int]) -> np.ndarray:
+                self.buffer[: len(indices)] = super().inputs(indices)
+                return self.buffer[: len(indices)]
+
+        x = np.float32([[1, 0], [-1, 0], [-1, 0], [1, 0], [1, 0], [-1, 0]])
+        stores = [
+            sc.certify_all(smoother(), kind("x", x), InMemoryStore(), rows=2) for kind in (ArrayDataset, OneBuffer)
+        ]
+        assert list(stores[0].records()) == list(stores[1].records())
+        smoothed, own = smoother(), torch.ones(1, 2)
+        assert [smoothed.certify(own.mul_(sign))[0].label for sign in (1, -1)] == [1, 0]
+
+    @pytest.mark.parametrize("reads", [False, True])
+    def test_a_tuner_that_writes_into_its_input(self, reads: bool) -> None:
+        """The votes and the region were of what it wrote."""
+
+        class Writes(FixedNoise):
+            reads_input = reads
+
+            def choose(self, smoother: sc.Smoother, x: Tensor, start: sc.Noise, indices: Sequence[int]) -> sc.Noise:
+                x.mul_(-1)
+                return start
+
+        smoothed, x = smoother(tuner=Writes()), torch.ones(1, 2)
+        for index in range(2):
+            [found] = smoothed.certify(x, index)
+            assert found.label == 1
+            assert found.region is not None
+            assert found.region.center.tolist() == [1.0, 1.0]
 
     def test_an_empty_batch_is_no_certificate(self) -> None:
         assert smoother().certify(torch.zeros(0, 3)) == []

@@ -134,6 +134,12 @@ def facts(section: Any) -> dict[str, Any]:
     return {field.name: getattr(section, field.name) for field in declared if setting_of(field).changes != "nothing"}
 
 
+def changed(section: Any, *names: str) -> list[str]:
+    """Those of its settings of these names that are not their defaults."""
+    usual = {field.name: field.default for field in dataclasses.fields(section)}
+    return [name for name in names if getattr(section, name) != usual[name]]
+
+
 def _toml(value: Any) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(_toml, value))}]"

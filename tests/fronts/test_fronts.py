@@ -133,6 +133,18 @@ class TestCertificates:
         assert not np.array_equal(divided, multiplied)
         assert fingerprint_of(divided) == fingerprint_of(multiplied) != fingerprint_of(divided + np.float32(1e-3))
 
+    def test_a_box_holds_inputs_with_gradients_too(self, pca):
+        with pytest.raises(InputError, match="where the front was made"):
+            smoothed(pca).certify((3 * torch.from_numpy(DIGITS.inputs([0]))).requires_grad_())
+
+    def test_a_matrix_changed_later_does_not_change_the_front(self):
+        """Pixels were multiplied by a prepared copy, and regions shaped by the matrix."""
+        matrix = np.full((1, 64), 0.5)
+        front = Front(matrix, levels=510, pixels=255)
+        matrix *= 0.1
+        assert np.array_equal(front.matrix, np.full((1, 64), 0.5))
+        assert np.array_equal(Front(front.matrix * (1 - 1e-10), levels=510, pixels=255).matrix, front.matrix)
+
     def test_a_file_remembers_what_it_was_fitted_with(self, tmp_path):
         own = PrincipalComponents(k=5).fit(DIGITS.inputs(range(20)), UNIT)
         own.save(tmp_path / "front.npz")

@@ -239,6 +239,8 @@ def test_a_prediction_is_promised_and_a_certificate_may_follow(running: Running)
     proved = running.client.certify(at(2.0, 150.0))
     assert proved.source == "votes"
     assert proved.radius > 0.5
+    with serving(smoother_with(check=False)) as unchecked:
+        assert {unchecked.client.predict(at(2.0)).soundness for _ in range(2)} == {"estimate"}
 
 
 def test_who_goes_away_stops_the_votes(running: Running) -> None:

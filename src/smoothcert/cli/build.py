@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from smoothcert.cli.console import errors, progress_bar
 from smoothcert.config import DataSettings, ModelSettings, NoiseSettings, Settings
 from smoothcert.errors import ModelError, SettingError
-from smoothcert.plan import Voting
+from smoothcert.sections import changed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,13 +126,11 @@ def _views(settings: NoiseSettings, model: str | None) -> View:
     """The views, and nothing that is said of noise only; training chose their confidence, unless it is given."""
     from smoothcert.views import view_named
 
-    usual = NoiseSettings()
-    for name in ("sigma", "scale", "loc", "grid", "box", "front"):
-        if getattr(settings, name) != getattr(usual, name):
-            raise SettingError(
-                f"--noise {settings.law} names views, which have no {name}; leave it out: what they have is written after "
-                "their name (smoothcert list views)"
-            )
+    for name in changed(settings, "sigma", "scale", "loc", "grid", "box", "front"):
+        raise SettingError(
+            f"--noise {settings.law} names views, which have no {name}; leave it out: what they have is written after "
+            "their name (smoothcert list views)"
+        )
     view = view_named(settings.law)
     if model is None or Path(model).suffix != ".safetensors" or "confidence=" in settings.law:
         return view
@@ -250,31 +248,25 @@ def _regressor_of(settings: Settings, model: nn.Module, noise: Noise | View) -> 
 
 def _check_regression(settings: Settings) -> None:
     """Refuse what is said of classes only."""
-    usual = Voting()
-    for name in ("threat", "method", "memory", "estimator"):
-        if getattr(settings.votes, name) != getattr(usual, name):
-            raise SettingError(
-                f"--task regression certifies numbers under one noise for all inputs, and has no {name}; leave --{name} out"
-            )
+    for name in changed(settings.votes, "threat", "method", "memory", "estimator"):
+        raise SettingError(
+            f"--task regression certifies numbers under one noise for all inputs, and has no {name}; leave --{name} out"
+        )
 
 
 def check_cascade(settings: Settings) -> None:
     """Refuse what the stages of a cascade say for themselves, and what a cascade has not."""
-    model, usual, votes = settings.model, NoiseSettings(), Voting()
-    given = [
-        f"noise.{name}" for name in ("law", "sigma", "scale") if getattr(settings.noise, name) != getattr(usual, name)
-    ]
-    given += [f"model.{name}" for name in ("source", "weights") if getattr(model, name) is not None]
-    given += [
-        f"votes.{name}"
-        for name in ("threat", "method", "memory", "estimator")
-        if getattr(settings.votes, name) != getattr(votes, name)
-    ]
-    given += ["task.kind"] if settings.task.kind != "classification" else []
+    own = {
+        "noise": ("law", "sigma", "scale"),
+        "model": ("source", "weights"),
+        "votes": ("threat", "method", "memory", "estimator"),
+        "task": ("kind",),
+    }
+    given = [f"{section}.{name}" for section in own for name in changed(getattr(settings, section), *own[section])]
     if given:
         raise SettingError(
-            f"--cascade {model.cascade} names the models and their noise, and a cascade has no {given[0].partition('.')[2]} of its own; leave "
-            f"{', '.join(given)} out"
+            f"--cascade {settings.model.cascade} names the models and their noise, and a cascade has no "
+            f"{given[0].partition('.')[2]} of its own; leave {', '.join(given)} out"
         )
 
 

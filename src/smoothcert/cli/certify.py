@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -105,13 +105,7 @@ def _on_server(url: str, name: str) -> str:
 
 def certify_run(settings: Settings, out: Path | str, *, note: str, title: str = "certify") -> int:
     """Run the settings into a store with a progress bar; how many inputs it now holds."""
-    check_told(settings)
-    dataset = dataset_of(settings.data)
-    indices = indices_of(settings.data, dataset)
-    front = front_of(settings.noise, settings.data, dataset, settings.model.source)  # once: to fit it takes a while
-    models: Models = {}
-    settings, calibration = with_runtime(settings, dataset, indices, out, models, front)
-    smoother = smoother_of(settings, dataset, front=front, models=models)
+    settings, smoother, dataset, indices, calibration = _made(settings, out)
     from smoothcert.run import Progress, certify_all
 
     advise(settings, smoother, dataset, indices)
@@ -151,13 +145,19 @@ def certify_run(settings: Settings, out: Path | str, *, note: str, title: str = 
 
 def foretold(settings: Settings, out: Path | str) -> Forecast | None:
     """What the settings would cost and could prove, None if nothing is left to do; nothing is written."""
+    _, smoother, dataset, indices, _ = _made(settings, out)
+    return _forecast(smoother, dataset, indices, out)
+
+
+def _made(settings: Settings, out: Path | str) -> tuple[Settings, Smoother, Dataset, list[int], dict[str, Any]]:
+    """The settings with their runtime, the classifier, its data and which inputs of it, and how the runtime was chosen."""
     check_told(settings)
     dataset = dataset_of(settings.data)
     indices = indices_of(settings.data, dataset)
-    front = front_of(settings.noise, settings.data, dataset, settings.model.source)
+    front = front_of(settings.noise, settings.data, dataset, settings.model.source)  # once: to fit it takes a while
     models: Models = {}
-    settings, _ = with_runtime(settings, dataset, indices, out, models, front)
-    return _forecast(smoother_of(settings, dataset, front=front, models=models), dataset, indices, out)
+    settings, calibration = with_runtime(settings, dataset, indices, out, models, front)
+    return settings, smoother_of(settings, dataset, front=front, models=models), dataset, indices, calibration
 
 
 def _forecast(smoother: Smoother, dataset: Dataset, indices: list[int], out: Path | str) -> Forecast | None:

@@ -96,6 +96,8 @@ class Front:
                 raise SettingError(
                     f"inputs on the grid of 1/{self.pixels} give no whole multiples of 1/{self.levels} here; leave pixels out"
                 )
+            # What pixels are multiplied by is what shapes regions, to the last bit.
+            object.__setattr__(self, "matrix", np.rint(weights) * (self.pixels / self.levels))
         elif self.box is None:
             raise SettingError(
                 "a front must know what its inputs lie in, since rounding depends on it; give a box, such as box=Box(0, 1) (on the "
@@ -235,13 +237,11 @@ class Front:
 
 
 def real_numbers(values: npt.ArrayLike) -> FloatArray:
-    """A copy of the array as float64, which stays as it is; what is no real number is refused."""
+    """A copy of the array as float64; what is no real number is refused."""
     found = np.asarray(values)
     if found.dtype.kind not in "biuf":
         raise SettingError(f"an array of {found.dtype} is none of real numbers; give floats")
-    copied = np.array(found, dtype=float)
-    copied.flags.writeable = False
-    return copied
+    return np.array(found, dtype=float)
 
 
 def fingerprint_of(x: npt.ArrayLike) -> int:

@@ -209,7 +209,8 @@ class Service:
         alpha = self.smoother.plan.alpha
         label = int(votes.leaders()[0]) if leads(votes, alpha)[0] else None
         region = None if label is None else Region(center, np.array(1.0), 0.0, self.smoother.norm)
-        return Certificate(label, Bound(0.0, alpha, int(votes.trials[0, -1])), region, Soundness.FROZEN, PREDICTION)
+        bound, worth = Bound(0.0, alpha, int(votes.trials[0, -1])), self.smoother.inquiry.worth(own=True)
+        return Certificate(label, bound, region, worth, PREDICTION)
 
     def _satisfies(self, poll: Poll, asked: Asked) -> bool:
         """Are there as many votes as were asked for, or is each radius proved or out of reach? It only stops votes."""
@@ -333,14 +334,8 @@ class Service:
 
     async def _probe(self) -> None:
         """Is the classifier still the function that was probed? If not, nothing is answered any more."""
-
-        def again() -> None:
-            for probe in self.smoother.probes.values():
-                probe.again()
-            self.smoother.loaded.confirm()
-
         try:
-            await asyncio.to_thread(again)
+            await asyncio.to_thread(self.smoother.confirm)
         except NotFixed as problem:
             self.broken = RunError(f"the classifier changed while it was served: {problem}")
             if self.promises is not None:

@@ -133,7 +133,7 @@ class Inquiry:
         smoother, tuner = self.smoother, self.smoother.tuner
         x = smoother.probe(batch)
         began = perf_counter()
-        noise = tuner.choose(smoother, x, smoother.noise, batch.indices)
+        noise = tuner.choose(smoother, x.clone(), smoother.noise, batch.indices)
         each = (perf_counter() - began) / max(len(x), 1)
         own = tuner.reads_input or noise.per_input(x.ndim - 1)
         for position, index in enumerate(batch.indices):
