@@ -3,13 +3,13 @@
 For each network, votes per second through ``certify`` under each runtime, with its own and with shared noise, over
 
 - bare:     the eager network alone on ready-made noisy batches, one call on all threads as PyTorch has it, or calls side by side
-            on one thread each, whichever is faster, in a process that does nothing else, since what others free decides what
-            glibc gives back; "kept" in this one, which keeps freed memory as the command line does
+            on one thread each, whichever is faster; "kept" where freed memory is kept, as the command line does
 - loop:     the plain loop of Cohen et al. (2019), written out below
 - toolbox:  certify of the adversarial-robustness-toolbox, if it is installed, with its default batch of 32 and with --block's
 
-Noise is Gaussian, sigma 0.25, on the pixel grid or, with --float, off it. ``auto`` is what a calibration chooses. The last columns are
-seconds to load the network (session, comparison with torch; the calibration before it has exported it) and to calibrate. The
+Noise is Gaussian, sigma 0.25, on the pixel grid or, with --float, off it. ``auto`` is what a calibration chooses. Each
+contestant has a process of its own, since what others free decides what glibc gives back, and their threads may spin. The last columns
+are seconds to load the network (export, session, comparison with torch) and to calibrate. The
 comparison with torch at the end of every session, two blocks, is left out: rounds are much shorter than sessions. Rounds of all follow each other, so that
 a noisy machine slows them alike; a ratio is the median of the ratios within each round.
 
@@ -30,6 +30,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import Pipe, get_context
 from multiprocessing.connection import Connection
+from typing import Any
 
 import numpy as np
 import torch
@@ -44,6 +45,7 @@ from smoothcert.seeds import Stage, draws_for
 SIGMA = 0.25
 RUNTIMES = ("torch", "folded", "onnxruntime", "openvino", "auto")
 Round = dict[str, float]
+Runners = dict[str, Callable[[], float]]
 
 
 def efficientnet(shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -70,8 +72,8 @@ class Case:
 
 
 NETWORKS = {
-    "mlp": Case(mlp, (1, 28, 28), 200, 384_000, 64),
-    "lenet": Case(lenet, (1, 28, 28), 200, 128_000, 32),
+    "mlp": Case(mlp, (1, 28, 28), 200, 768_000, 32),
+    "lenet": Case(lenet, (1, 28, 28), 200, 128_000, 16),
     "small_cnn": Case(small_cnn, (3, 32, 32), 200, 48_000, 16),
     "resnet18": Case(resnet18, (3, 32, 32), 50, 300, 3),
     "efficientnet_lite0": Case(efficientnet, (3, 224, 224), 10, 80, 2, 1000),
@@ -126,14 +128,15 @@ def timed(job: Callable[[], object], votes: int, workers: int) -> Callable[[], f
 
 
 class Bare:
-    """The network alone."""
+    """The network alone, in a process that leaves memory as it is."""
 
     def __init__(self, case: Case) -> None:
         torch.manual_seed(0)
         self.case, self.workers = case, torch.get_num_threads()
-        self.model, self.x = case.make(case.shape, 10).eval(), torch.zeros(case.shape)
+        self.model, self.x = case.make(case.shape, case.classes).eval(), torch.zeros(case.shape)
+        self.seconds: dict[str, float] = {}
 
-    def runners(self) -> dict[str, Callable[[], float]]:
+    def runners(self) -> Runners:
         """On all threads in one call, and side by side."""
         case, workers = self.case, self.workers
         batches = torch.empty(8, case.block, *case.shape).normal_(0, SIGMA)  # what is freed changes what glibc keeps
@@ -144,24 +147,37 @@ class Bare:
         }
 
     @classmethod
-    def answer(cls, asked: Connection, case: Case) -> None:
-        """One round of all for each question."""
-        runners = cls(case).runners()
+    def answer(cls, asked: Connection, *arguments: Any) -> None:
+        """What the start took, then one round of all for each question."""
+        contestant = cls(*arguments)
+        runners = contestant.runners()
+        asked.send(contestant.seconds)
         while asked.recv():
             asked.send({name: runner() for name, runner in runners.items()})
 
     @classmethod
-    def elsewhere(cls, case: Case) -> Connection:
-        """Who answers in a process of its own, which leaves memory as it is."""
+    def elsewhere(cls, *arguments: Any) -> tuple[Connection, Round]:
+        """Who answers in a process of its own, and what its start took."""
         asked, theirs = Pipe()
-        get_context("spawn").Process(target=cls.answer, args=(theirs, case), daemon=True).start()
-        return asked
+        get_context("spawn").Process(target=cls.answer, args=(theirs, *arguments), daemon=True).start()
+        return asked, asked.recv()
+
+
+class Kept(Bare):
+    """The network alone in a process that keeps freed memory, as the command line does."""
+
+    def __init__(self, case: Case) -> None:
+        keep_memory()
+        super().__init__(case)
+
+    def runners(self) -> Runners:
+        return {f"kept, {name}": runner for name, runner in super().runners().items()}
 
 
 class Others(Bare):
     """What else certify is compared with."""
 
-    def runners(self) -> dict[str, Callable[[], float]]:
+    def runners(self) -> Runners:
         votes = self.votes
         loop = timed(lambda: plain_loop(self.model, self.x, votes, self.case.classes), votes, self.workers)
         return {"loop": loop} | self._toolbox()
@@ -171,7 +187,7 @@ class Others(Bare):
         """Of a round: they take several times as long."""
         return max(self.case.votes // 4, 2 * self.case.block)
 
-    def _toolbox(self) -> dict[str, Callable[[], float]]:
+    def _toolbox(self) -> Runners:
         try:
             from art.estimators.certification.randomized_smoothing import PyTorchRandomizedSmoothing
         except (ImportError, RuntimeError, OSError, AttributeError) as problem:
@@ -196,56 +212,64 @@ class Others(Bare):
         return {"toolbox": certifying(32), "toolbox, block": certifying(self.case.block)}
 
 
-class Contest(Bare):
-    """certify under each runtime, with memory kept as the command line keeps it, beside the others."""
+class Certify(Bare):
+    """certify under one runtime, with memory kept as the command line keeps it."""
 
-    def __init__(self, case: Case, grid: float | None) -> None:
-        super().__init__(case)
-        self.others = [kind.elsewhere(case) for kind in (Bare, Others)]
+    def __init__(self, case: Case, name: str, noise: sc.Noise, own: sc.Engine, shared: sc.Engine) -> None:
         keep_memory()
-        self.noise = sc.Noise.isotropic("gaussian", SIGMA, grid)
-        self.seconds: dict[str, float] = {}
-        began = time.perf_counter()
-        self.chosen = sc.calibrate(self.model, self.noise, self.x).engine
-        self.seconds["auto"] = time.perf_counter() - began
-        self.sharing = sc.calibrate(self.model, self.noise, self.x, sc.Engine(shared_noise=True)).engine
+        super().__init__(case)
+        self.name, self.noise, self.own, self.shared = name, noise, own, shared
 
-    def rounds(self, number: int) -> list[Round]:
-        """Seconds per vote of each, after one round to warm up."""
-        runners, found = self.runners(), []
-        for _ in range(number + 1):
-            found.append({name: runner() for name, runner in runners.items()})
-            for other in self.others:
-                other.send(True)
-                found[-1] |= other.recv()
-        for other in self.others:
-            other.send(False)
-        return found[1:]
+    def runners(self) -> Runners:
+        return {
+            self.name: self._certifying(self.own, 2),
+            f"{self.name}, shared": self._certifying(self.shared, self.case.inputs),
+        }
 
-    def runners(self) -> dict[str, Callable[[], float]]:
-        case, votes = self.case, self.case.votes
-        found = {f"kept, {name}": runner for name, runner in super().runners().items()}
-        for name in RUNTIMES:
-            engine = self.chosen if name == "auto" else sc.Engine(block=case.block, runtime=name)
-            block = engine.block or case.block
-            found[name] = self._certifying(engine, 2, max(block, votes // 2 - block), block)
-            shared = self.sharing if name == "auto" else replace(engine, shared_noise=True)
-            block = shared.block or case.block
-            found[f"{name}, shared"] = self._certifying(
-                shared, case.inputs, max(block, votes // case.inputs - block), block
-            )
-        return found
-
-    def _certifying(self, engine: sc.Engine, inputs: int, each: int, block: int) -> Callable[[], float]:
+    def _certifying(self, engine: sc.Engine, inputs: int) -> Callable[[], float]:
+        block = engine.block or self.case.block
+        each = max(block, self.case.votes // inputs - block)
         smoothed = sc.Smoother(
             self.model, self.noise, estimator="fixed", select=block, estimate=each, engine=engine, check=False
         )
         began = time.perf_counter()
         smoothed.predict(self.x[None])  # loads it
-        self.seconds.setdefault(engine.runtime, time.perf_counter() - began)
+        self.seconds.setdefault(self.name, time.perf_counter() - began)
         smoothed.loaded.confirm = lambda: None  # type: ignore[method-assign]  # two blocks at the end of a session, however long
         x = self.x.expand(inputs, *self.case.shape)
         return timed(lambda: smoothed.certify(x), inputs * (each + block), self.workers)
+
+
+class Contest:
+    """What a calibration chooses, and then everybody, each in a process of its own: no runtime's threads or memory help or hinder another."""
+
+    def __init__(self, case: Case, grid: float | None) -> None:
+        noise, alone = sc.Noise.isotropic("gaussian", SIGMA, grid), Bare(case)
+        began = time.perf_counter()
+        self.chosen = sc.calibrate(alone.model, noise, alone.x).engine
+        self.calibration = time.perf_counter() - began
+        self.sharing = sc.calibrate(alone.model, noise, alone.x, sc.Engine(shared_noise=True)).engine
+        started = [kind.elsewhere(case) for kind in (Bare, Kept, Others)]
+        for name in RUNTIMES:
+            own, shared = self.chosen, self.sharing
+            if name != "auto":
+                own = sc.Engine(block=case.block, runtime=name)
+                shared = replace(own, shared_noise=True)
+            started.append(Certify.elsewhere(case, name, noise, own, shared))
+        self.asked = [asked for asked, _ in started]
+        self.seconds = {name: value for _, seconds in started for name, value in seconds.items()}
+
+    def rounds(self, number: int) -> list[Round]:
+        """Seconds per vote of each, after one round to warm up."""
+        found = []
+        for _ in range(number + 1):
+            found.append({})
+            for asked in self.asked:
+                asked.send(True)
+                found[-1] |= asked.recv()
+        for asked in self.asked:
+            asked.send(False)
+        return found[1:]
 
 
 def row(name: str, contest: Contest, rounds: list[Round]) -> str:
@@ -274,7 +298,7 @@ def row(name: str, contest: Contest, rounds: list[Round]) -> str:
     ]
     cells += [
         "; ".join(f"{each.runtime}, {each.block}, {each.workers}" for each in (contest.chosen, contest.sharing)),
-        f"{loading}; {seconds['auto']:.1f}",
+        f"{loading}; {contest.calibration:.1f}",
     ]
     return "| " + " | ".join(cells) + " |"
 

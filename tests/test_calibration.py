@@ -152,7 +152,7 @@ class TestARun:
         return sc.certify_all(smoother, load_digits(), tmp_path / "run", indices=[0])
 
     def test_goes_on_with_what_it_was_begun_with(self, begun: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        found, _ = choosing.with_runtime(self.settings(), load_digits(), [0], begun)
+        found, _ = choosing.with_runtime(self.settings(), load_digits(), [0], begun, {})
         assert (found.engine.runtime, found.engine.block) == ("folded:precision=float32", 20)
         assert "with which" in capsys.readouterr().err
 
@@ -162,7 +162,7 @@ class TestARun:
 
         monkeypatch.setattr("smoothcert.runtimes.pytorch.Folded.check", missing)
         with pytest.raises(RunError, match="was begun with the runtime folded.*pip install it"):
-            choosing.with_runtime(self.settings(), load_digits(), [0], begun)
+            choosing.with_runtime(self.settings(), load_digits(), [0], begun, {})
 
     def test_keeps_the_calibration(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         built = sc.Smoother(tiny(), NOISE)
@@ -170,7 +170,7 @@ class TestARun:
         told(
             {("folded", 200, torch.get_num_threads()): 10.0, ("torch", 200, torch.get_num_threads()): 1e5}, monkeypatch
         )
-        found, notes = choosing.with_runtime(self.settings(), load_digits(), list(range(9)), tmp_path / "new")
+        found, notes = choosing.with_runtime(self.settings(), load_digits(), list(range(9)), tmp_path / "new", {})
         assert found.engine.runtime == "folded"
         assert [trial["runtime"] for trial in notes["calibration"]["trials"]][:3] == ["torch", "torch", "onnxruntime"]
 

@@ -184,9 +184,7 @@ class Cascade(Smoother):
             x = self.probe(batch)
             yield from self._polled(Batch(x, batch.indices))
         for stage in self:
-            for probe in stage.probes.values():
-                probe.again()
-            stage.loaded.confirm()
+            stage.confirm()
 
     def _polled(self, batch: Batch) -> list[StagePoll]:
         """The class of each input by selection votes, stage by stage until one accepts; then what bounds it, while it may help."""

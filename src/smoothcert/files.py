@@ -8,7 +8,7 @@ import io
 import os
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -121,6 +121,13 @@ def kept_arrays(path: Path) -> dict[str, NDArray[Any]] | None:
 
     with np.load(io.BytesIO(packed), allow_pickle=False) as stored:
         return {name: stored[name] for name in stored.files}
+
+
+def forget_all_but(number: int, files: Iterable[Path]) -> None:
+    """Remove files of a cache but for those that were written last; what another process removes or locks is left to it."""
+    with contextlib.suppress(OSError):
+        for path in sorted(files, key=lambda path: path.stat().st_mtime)[:-number]:
+            path.unlink()
 
 
 def _digest(path: Path, packed: bytes) -> bytes:

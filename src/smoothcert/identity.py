@@ -405,13 +405,14 @@ def _library_module(name: str) -> bool:
 def _library_name(value: Any) -> str:
     """Where a library defines it, and which version of the library."""
     if isinstance(value, types.ModuleType):
-        return f"{value.__name__} {_version(value.__name__)}"
+        return f"{value.__name__} {version_of(value.__name__)}"
     home = getattr(value, "__module__", None) or "builtins"
-    return f"{home}.{getattr(value, '__qualname__', repr(value))} {_version(home)}"
+    return f"{home}.{getattr(value, '__qualname__', repr(value))} {version_of(home)}"
 
 
 @cache
-def _version(module: str) -> str:
+def version_of(module: str) -> str:
+    """Of the library that a module is of; empty if it is of none."""
     try:
         return version(module.partition(".")[0])
     except PackageNotFoundError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -146,9 +146,7 @@ class SmoothedRegressor(Smoother):
     def polls(self, batches: Iterable[Batch]) -> Iterator[Sample]:
         """The answers about each input, in order."""
         yield from self._asked(map(self._reached, batches), Stage.ESTIMATE, self.plan.trials)
-        for probe in self.probes.values():
-            probe.again()
-        self.loaded.confirm()
+        self.confirm()
 
     def _reached(self, batch: Batch) -> Batch:
         self.reach(batch.x.shape[1:])
@@ -193,21 +191,8 @@ class SmoothedRegressor(Smoother):
 
     def elsewhere(self) -> Callable[[], Smoother]:
         """What makes the same regressor in a process that this is sent to."""
-        return partial(
-            SmoothedRegressor,
-            self.model.model,
-            self.noise,
-            self.norm,
-            radii=self.plan.radii,
-            bounds=self.bounds,
-            estimate=self.plan.trials,
-            alpha=self.plan.alpha,
-            seed=self.seed,
-            engine=replace(self.engine, executor="threads", workers=1, block=self.plan.block, device=self.device.type),
-            identity=self.given_identity,
-            check=False,
-            own_randomness=self.own_randomness,
-        )
+        shared = self._shared_elsewhere
+        return partial(SmoothedRegressor, self.model.model, self.noise, self.norm, bounds=self.bounds, **shared)
 
 
 def _checked_bounds(bounds: tuple[float, float] | None) -> tuple[float, float] | None:

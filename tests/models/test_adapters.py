@@ -30,6 +30,16 @@ def test_any_callable_is_a_classifier(model: Any) -> None:
     assert torch.equal(classifier_of(model)(x), x)
 
 
+def test_what_cannot_be_asked_says_what_to_give() -> None:
+    with pytest.raises(ModelError, match=r"Flatten is a class.*give Flatten\(…\)"):
+        classifier_of(nn.Flatten)
+    gray = classifier_of(nn.Sequential(nn.Flatten(), nn.Linear(16, 2)))
+    with pytest.raises(ModelError, match=r"\(2, 3, 4, 4\).*gray=true"):
+        gray(torch.zeros(2, 3, 4, 4))
+    with pytest.raises(ModelError, match=r"made for, or a model for inputs of shape \(5,\)"):
+        gray(torch.zeros(2, 5))
+
+
 def test_a_training_model_is_put_in_eval_mode() -> None:
     model = small_cnn((1, 8, 8), 3).train()
     classifier = classifier_of(model)

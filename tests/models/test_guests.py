@@ -157,6 +157,23 @@ def test_one_score_is_a_logit_unless_a_sigmoid_ends_the_model() -> None:
     )
 
 
+def test_a_model_that_names_the_class_is_refused_and_one_hot_classes_are_taken() -> None:
+    """As a logit every class but 0 would be class 1."""
+    wide = nn.Linear(4, 5)
+    expected = wide(BATCH).argmax(dim=1)
+    named: list[Any] = [
+        lambda x: wide(x).argmax(dim=1),
+        lambda x: wide(x).argmax(dim=1).float()[:, None],
+        lambda x: wide(x).argmax(dim=1).detach().numpy(),
+    ]
+    assert int(expected.max()) > 1
+    for model in named:
+        with pytest.raises(ModelError, match="as if it named the class.*one_hot"):
+            sc.Smoother(model, NOISE).certify(BATCH[:1])
+    assert labels(lambda x: nn.functional.one_hot(wide(x).argmax(dim=1), 5)) == expected.tolist()
+    assert labels(lambda x: (wide(x)[:, 0] > 0).float() * 2 - 1) == (wide(BATCH)[:, 0] > 0).long().tolist()
+
+
 def test_a_score_that_may_be_a_probability_is_asked_about() -> None:
     hidden = nn.Linear(4, 1)
 

@@ -78,6 +78,70 @@ class Wrong(Torch):
         return run
 
 
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of its own."""
+    monkeypatch.setenv("SMOOTHCERT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+class TestKeptGraphs:
+    @pytest.fixture
+    def exports(self, cache: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """What was exported, as the text of its weights, which stands in for its graph."""
+        found: list[str] = []
+
+        def exported(network: nn.Module, block: Tensor) -> tuple[bytes, bool]:
+            found.append(str(next(network.parameters()).flatten()[0]))
+            return found[-1].encode(), True
+
+        monkeypatch.setattr(graphs, "_exported", exported)
+        return found
+
+    def of(self, number: float) -> bytes:
+        network = nn.Linear(2, 2)
+        nn.init.constant_(network.weight, number)
+        nn.init.zeros_(network.bias)
+        return graphs.onnx_of(network.eval(), torch.zeros(3, 2))
+
+    def test_are_read_again_for_the_same_network_alone(self, exports: list[str]) -> None:
+        one, other = self.of(1.0), self.of(2.0)
+        assert self.of(1.0) == one != other == self.of(2.0)
+        assert len(exports) == 2
+
+    def test_of_another_exporter_are_not(self, exports: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self.of(1.0)
+        monkeypatch.setattr(graphs, "version_of", lambda library: f"a newer {library}")
+        self.of(1.0)
+        assert len(exports) == 2
+
+    def test_that_are_damaged_are_written_again(self, exports: list[str], cache: Path) -> None:
+        graph, [file] = self.of(1.0), list(cache.iterdir())
+        file.write_bytes(file.read_bytes()[:-1] + b"?")
+        with pytest.warns(UserWarning, match="damaged"):
+            assert self.of(1.0) == graph
+        assert self.of(1.0) == graph
+        assert len(exports) == 2
+
+    def test_are_few(self, exports: list[str], cache: Path) -> None:
+        """The latest ones."""
+        for number in range(graphs.KEPT + 2):
+            self.of(float(number))
+            [os.utime(file, ns=(0, file.stat().st_mtime_ns - 10**9)) for file in cache.iterdir()]
+        assert len(list(cache.iterdir())) == graphs.KEPT
+        self.of(float(graphs.KEPT + 1))
+        assert len(exports) == graphs.KEPT + 2
+        self.of(0.0)
+        assert len(exports) == graphs.KEPT + 3
+
+    def test_a_cache_that_cannot_be_written_is_done_without(
+        self, exports: list[str], cache: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        cache.write_bytes(b"a file where a folder should be")
+        assert self.of(1.0) == self.of(1.0)
+        assert len(exports) == 2
+
+
 class TestAWrongExport:
     @pytest.mark.parametrize("how", ["shifted", "swapped", "far", "narrow"])
     def test_is_refused_before_a_vote_counts(self, how: str, tmp_path: Path) -> None:
@@ -86,7 +150,7 @@ class TestAWrongExport:
         with pytest.raises(ModelError, match="does not compute this network"):
             smoother.certify(torch.rand(1, *SHAPE).mul(255).round() / 255)
 
-    def test_of_a_graph_is_refused_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_of_a_graph_is_refused_too(self, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
         """The exporter itself is made to write other weights."""
         right, other = graphs._exported, SUITE.network()
         with torch.no_grad():
@@ -96,7 +160,6 @@ class TestAWrongExport:
             return right(as_classifier(other), block)
 
         monkeypatch.setattr(graphs, "_exported", wrong)
-        monkeypatch.setattr(graphs, "_written", type(graphs._written)())
         for name in ("onnxruntime", "openvino"):
             with pytest.raises(ModelError, match=f"the runtime {name} does not compute this network"):
                 SUITE.smoother(runtime_named(name)).predict(torch.zeros(1, *SHAPE))

@@ -85,9 +85,11 @@ class Classifier(nn.Module):
             raise
         except ORDINARY as problem:
             reason = str(problem).strip().splitlines() or [type(problem).__name__]
+            coloured = x.dim() == 4 and x.shape[1] == 3
             raise ModelError(
                 f"the model failed on a batch of shape {tuple(x.shape)} and type {x.dtype}: {reason[0]}; give data of the shape that "
-                f"it was made for, or a model for inputs of shape {tuple(x.shape[1:])}"
+                f"it was made for{' (gray pictures: folder:path=…,gray=true)' if coloured else ''}, or a model for inputs of shape "
+                f"{tuple(x.shape[1:])}"
             ) from problem
 
     def _said(self, x: Tensor) -> Any:
@@ -106,14 +108,26 @@ class Classifier(nn.Module):
         return output
 
     def _of_single_score(self, scores: Tensor) -> Tensor:
-        """Two classes from one score per input, which is taken for a logit unless it looks like a probability."""
-        if not self.single_logit and bool(((scores >= 0) & (scores <= 1)).all()):
-            raise ModelError(
-                "the model gives one score per input, all of them from 0 to 1, and it cannot be told whether that is a probability or a "
-                'logit; say so: sc.adapt(model, score="probability") or sc.adapt(model, score="logit")'
-            )
+        """Two classes from one score per input, which is taken for a logit unless it looks like a probability or a class."""
+        if not self.single_logit:
+            _check_logit(scores)
         self.single_logit = True
         return two_classes(scores, "logit")
+
+
+def _check_logit(scores: Tensor) -> None:
+    """Refuse one number per input that may be something else than a logit: a probability, or the class itself."""
+    if scores.is_floating_point() and bool(((scores >= 0) & (scores <= 1)).all()):
+        raise ModelError(
+            "the model gives one score per input, all of them from 0 to 1, and it cannot be told whether that is a probability or a "
+            'logit; say so: sc.adapt(model, score="probability") or sc.adapt(model, score="logit")'
+        )
+    if not scores.is_floating_point() or bool(((scores >= 0) & (scores == scores.round())).all()):
+        raise ModelError(
+            "the model gives one whole number per input, as if it named the class, and votes are on scores of all classes; return those, "
+            "such as torch.nn.functional.one_hot(classes, 10), or say that the number is the logit of class 1: "
+            'sc.adapt(model, score="logit")'
+        )
 
 
 class Regressor(Classifier):
@@ -157,6 +171,10 @@ def as_classifier(model: Callable[[Tensor], Any]) -> Classifier:
     """
     if isinstance(model, Classifier):
         return model
+    if isinstance(model, type):
+        raise ModelError(
+            f"{model.__name__} is a class, and what is asked is one object of it; give {model.__name__}(…)"
+        )
     model = recognised(model) or model
     if not callable(model):
         raise ModelError(

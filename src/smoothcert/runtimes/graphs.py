@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import OrderedDict
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from smoothcert.errors import SettingError
 from smoothcert.extras import import_extra
-from smoothcert.identity import identity
+from smoothcert.files import cache_folder, forget_all_but, keep_arrays, kept_arrays
+from smoothcert.identity import identity, name_for, version_of
 from smoothcert.runtimes.base import Compute, quiet
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-KEPT = 4  # graphs: writing one takes seconds, and several runtimes read the same
-_written: OrderedDict[tuple[str, tuple[int | None, ...]], bytes] = OrderedDict()
+KEPT = 8  # graphs in the cache: writing one takes seconds, and every start and every runtime reads the same
+EXPORTERS = ("torch", "onnx", "onnxscript")
 
 
 class OnnxFile(ABC):
@@ -43,13 +45,20 @@ def onnx_of(network: nn.Module, block: Tensor) -> bytes:
     except SettingError:  # named by its user: there is no telling whether it is the same
         return _exported(network, block)[0]
     for shape in ((None, *event), (rows, *event)):
-        if (name, shape) in _written:
-            return _written[name, shape]
+        kept = kept_arrays(_place(name, shape))
+        if kept is not None:  # whatever it is, it is compared with torch before a vote counts
+            return kept["graph"].tobytes()
     graph, any_rows = _exported(network, block)
-    _written[name, (None if any_rows else rows, *event)] = graph
-    while len(_written) > KEPT:
-        _written.popitem(last=False)
+    place = _place(name, (None if any_rows else rows, *event))
+    keep_arrays(place, {"graph": np.frombuffer(graph, np.uint8)})
+    forget_all_but(KEPT, place.parent.glob("graph-*.arrays"))
     return graph
+
+
+def _place(name: str, shape: tuple[int | None, ...]) -> Path:
+    """Where the graph of a network is kept, which other versions of its exporter would write otherwise."""
+    versions = {library: version_of(library) for library in EXPORTERS}
+    return cache_folder() / f"graph-{name_for({'network': name, 'shape': shape, **versions})}.arrays"
 
 
 def _exported(network: nn.Module, block: Tensor) -> tuple[bytes, bool]:

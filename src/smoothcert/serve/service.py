@@ -334,14 +334,8 @@ class Service:
 
     async def _probe(self) -> None:
         """Is the classifier still the function that was probed? If not, nothing is answered any more."""
-
-        def again() -> None:
-            for probe in self.smoother.probes.values():
-                probe.again()
-            self.smoother.loaded.confirm()
-
         try:
-            await asyncio.to_thread(again)
+            await asyncio.to_thread(self.smoother.confirm)
         except NotFixed as problem:
             self.broken = RunError(f"the classifier changed while it was served: {problem}")
             if self.promises is not None:

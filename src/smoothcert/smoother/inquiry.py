@@ -125,7 +125,7 @@ class Inquiry:
 
     def held(self, batch: Batch) -> Batch:
         """The batch, if its inputs lie in the noise's box."""
-        self.smoother.noise.check_inside(torch.as_tensor(batch.x))
+        self.smoother.noise.check_inside(_tensor(batch.x))
         return batch
 
     def prepared(self, batch: Batch) -> Iterator[Item]:
@@ -267,12 +267,17 @@ class Inquiry:
             )
 
 
+def _tensor(x: Tensor | FloatArray) -> Tensor:
+    """The batch as a tensor; a copy of an array, since torch warns of the memory of one that must not be written."""
+    return x if isinstance(x, Tensor) else torch.tensor(x)
+
+
 def checked(x: Tensor | FloatArray) -> Tensor:
     """The batch as a float32 tensor (batch, *event) of its own, refused when it is empty of axes, not numbers, or not finite.
 
     A copy: whoever gave the batch may use its memory for the next one while votes are cast on this.
     """
-    tensor = torch.as_tensor(x)
+    tensor = _tensor(x)
     if tensor.ndim < 2:
         raise InputError(
             f"the input has shape {tuple(tensor.shape)}; give a batch, (inputs, …), even of one input: x[None]"

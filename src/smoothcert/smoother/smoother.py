@@ -161,6 +161,7 @@ class Smoother(nn.Module, metaclass=_Brief):
             workers=engine.workers or (torch.get_num_threads() if self.device.type == "cpu" else 1),
         )
         self.driver = Driver(self, executor_named(engine.executor), engine.shared_noise)
+        self.inquiry = Inquiry(self)
         self.check, self.own_randomness = check, own_randomness
         self.probes: dict[tuple[int, ...], Probe] = {}  # by the shape of one input
         self.references: References | None = None  # what certificates are compared with, of the data set they are of
@@ -230,7 +231,7 @@ class Smoother(nn.Module, metaclass=_Brief):
         if not x.requires_grad:
             return torch.from_numpy(self.front.encode(x.cpu().numpy())).to(x.device)
         matrix, offset = (
-            torch.as_tensor(each, dtype=x.dtype, device=x.device) for each in (self.front.matrix, self.front.offset)
+            torch.tensor(each, dtype=x.dtype, device=x.device) for each in (self.front.matrix, self.front.offset)
         )
         return nearest_on_grid((x.flatten(1) - offset) @ matrix.T, self.front.levels).reshape(-1, *self.front.seen)
 
@@ -359,14 +360,13 @@ class Smoother(nn.Module, metaclass=_Brief):
         """What a record says otherwise than that of one classifier under noise would."""
         return {}
 
-    @property
-    def inquiry(self) -> Inquiry:
-        """What asks it for votes."""
-        return Inquiry(self)
-
     def polls(self, batches: Iterable[Batch]) -> Iterator[Poll]:
         """The votes on each input, in order; afterwards the classifier is asked whether it is still the same."""
         yield from self.inquiry.polls(batches)
+        self.confirm()
+
+    def confirm(self) -> None:
+        """Ask the classifier again whether it is the function that was probed, and its runtime; NotFixed if it is not."""
         for probe in self.probes.values():
             probe.again()
         self.loaded.confirm()
@@ -420,24 +420,24 @@ class Smoother(nn.Module, metaclass=_Brief):
 
     def elsewhere(self) -> Callable[[], Smoother]:
         """What makes the same classifier, without its memory, in a process that this is sent to."""
-        return partial(
-            Smoother,
-            self.model,
-            self.noise,
-            self.norm,
-            select=self.select,
-            estimate=self.plan.trials,
-            alpha=self.plan.alpha,
-            estimator=self.estimator,
-            radii=self.plan.radii,
-            seed=self.seed,
-            front=self.front,
-            tuner=self.tuner,
-            engine=replace(self.engine, executor="threads", workers=1, block=self.plan.block, device=self.device.type),
-            identity=self.given_identity,
-            check=False,
-            own_randomness=self.own_randomness,
-        )
+        own: dict[str, Any] = {"estimator": self.estimator, "front": self.front, "tuner": self.tuner}
+        return partial(Smoother, self.model, self.noise, self.norm, select=self.select, **own, **self._shared_elsewhere)
+
+    @property
+    def _shared_elsewhere(self) -> dict[str, Any]:
+        """What a copy of any kind is told in another process: it votes on one thread, and is probed here."""
+        return {
+            "estimate": self.plan.trials,
+            "alpha": self.plan.alpha,
+            "radii": self.plan.radii,
+            "seed": self.seed,
+            "engine": replace(
+                self.engine, executor="threads", workers=1, block=self.plan.block, device=self.device.type
+            ),
+            "identity": self.given_identity,
+            "check": False,
+            "own_randomness": self.own_randomness,
+        }
 
     def close(self) -> None:
         """Let go of the workers that an executor keeps for this classifier."""
