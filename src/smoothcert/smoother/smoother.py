@@ -289,7 +289,9 @@ class Smoother(nn.Module, metaclass=_Brief):
             return answers
         for i, label in zip(asked, self._vote(Batch(x[asked], [first_index + i for i in asked]), votes), strict=True):
             answers[i] = (
-                self.memory.answer(centers[i]) if label is None else self.memory.settle_answer(centers[i], label)
+                self.memory.answer(centers[i])
+                if label is None
+                else self.memory.settle_answer(centers[i], label, self.inquiry.worth(own=True))
             )
         return answers
 
