@@ -198,6 +198,9 @@ class TestUnchecked:
     def test_the_label_is_estimate_whatever_else_is_true(self) -> None:
         assert {c.soundness.value for c in smoother(check=False).certify(X)} == {"estimate"}
         memory = Memory()
+        assert any(smoother(check=False, memory=memory).predict(X))
+        assert {promise.soundness.value for promise in memory.promises()} == {"estimate"}
+        memory = Memory()
         kept = smoother(check=False, memory=memory, tuner=sc.DataDependent()).certify(X[:1])
         assert [c.soundness.value for c in kept] == ["estimate"]
         assert [promise.soundness.value for promise in memory.promises()] == ["estimate"]

@@ -39,7 +39,7 @@ class References:
         """The references of a run, each asked a few times."""
         number, pollster = len(dataset), driver.caster.pollster
         chosen = _keyed(pollster.seed, number).choice(number, size=min(POOL, number), replace=False)
-        inputs = torch.tensor(dataset.inputs(chosen.tolist()))  # a copy, which is kept
+        inputs = torch.from_numpy(dataset.inputs(chosen.tolist()))
         finite = inputs.flatten(1).isfinite().all(dim=1)
         inputs, chosen = inputs[finite].to(pollster.device), chosen[finite.numpy()]
         if not len(inputs):

@@ -227,8 +227,10 @@ class Memory:
                 return there
         return None if index is None else self._file.of(run, index)
 
-    def settle_answer(self, x: ArrayLike, label: int) -> int:
+    def settle_answer(self, x: ArrayLike, label: int, soundness: Soundness = Soundness.FROZEN) -> int:
         """The label to give out for a query that was answered without a certificate: it is kept as a point.
+
+        soundness: what a certificate of the classifier would be worth before it is settled.
 
         >>> memory = Memory()
         >>> memory.settle_answer([0.0], 3), memory.settle_answer([0.0], 4), len(memory)
@@ -238,7 +240,7 @@ class Memory:
         if promised is not None:
             return promised
         point = Region(self._point(x), np.array(1.0), 0.0, float(self._facts.get("norm", 2.0)))
-        settled = self.settle(Certificate(label, Bound(0.0, 1.0, 0), point, Soundness.FROZEN, "prediction"))
+        settled = self.settle(Certificate(label, Bound(0.0, 1.0, 0), point, soundness, "prediction"))
         assert settled.label is not None
         return settled.label
 
