@@ -231,7 +231,7 @@ class Smoother(nn.Module, metaclass=_Brief):
         if not x.requires_grad:
             return torch.from_numpy(self.front.encode(x.cpu().numpy())).to(x.device)
         matrix, offset = (
-            torch.tensor(each, dtype=x.dtype, device=x.device) for each in (self.front.matrix, self.front.offset)
+            torch.as_tensor(each, dtype=x.dtype, device=x.device) for each in (self.front.matrix, self.front.offset)
         )
         return nearest_on_grid((x.flatten(1) - offset) @ matrix.T, self.front.levels).reshape(-1, *self.front.seen)
 
