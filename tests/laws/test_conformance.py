@@ -54,6 +54,29 @@ class WrongScale(Gaussian):
         return 1.1 * draws.normal(shape)
 
 
+class OneSize(Law):
+    """Student's t of one size for all coordinates of a copy, as it is drawn in many places: every number follows its density."""
+
+    def sample(self, shape, draws):
+        return draws.normal(shape) / (draws.gamma((shape[0], *[1] * (len(shape) - 1)), 2.5) / 2.5) ** 0.5
+
+    def log_prob(self, z):
+        return np.log(8 / (3 * math.sqrt(5) * math.pi)) - 3 * np.log1p(np.square(z) / 5)
+
+
+class RowsInPairs(Gaussian):
+    def sample(self, shape, draws):
+        z = draws.normal(shape)
+        z[1::2] = z[: len(z) // 2 * 2 : 2]
+        return z
+
+
+class ChannelsAlike(Gaussian):
+    def sample(self, shape, draws):
+        z = draws.normal(shape)
+        return z if len(shape) < 3 else z[:, :1] + 0 * z
+
+
 class WrongTail(Gaussian):
     def tail(self, z):
         return super().tail(np.asarray(z) * 1.001)
@@ -86,6 +109,9 @@ class Skew(Gaussian):
     ("law", "check"),
     [
         (WrongScale, "samples"),
+        (OneSize, "independence"),
+        (RowsInPairs, "independence"),
+        (ChannelsAlike, "independence"),
         (WrongTail, "density"),
         (WrongTail, "quantile"),
         (WrongScore, "score"),

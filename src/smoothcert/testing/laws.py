@@ -10,7 +10,7 @@ from smoothcert.laws import LAWS, REGISTRY, Law
 from smoothcert.maths import FloatArray
 from smoothcert.maths.quadrature import HalfLine
 from smoothcert.registry import parameters, setting_of
-from smoothcert.testing.samplers import SAMPLE_CHECKS, SOURCES, check_extremes
+from smoothcert.testing.samplers import SAMPLE_CHECKS, SOURCES, check_extremes, check_independence
 from smoothcert.testing.suite import Suite, reads_back
 
 # Parameters to test each law with, beside the ends of their ranges.
@@ -116,6 +116,10 @@ class LawSuite(Suite):
             sample = draw(member, self.samples, 11)
             for check in SAMPLE_CHECKS.values():
                 check(member, sample)
+
+    def test_independence(self, member: Law) -> None:
+        """A noisy copy is as many draws as it has coordinates, and the next copy has others."""
+        check_independence(member, self.samples, 11)
 
     def test_extreme_numbers_stay_finite(self, member: Law) -> None:
         """The smallest and largest numbers of a source become numbers."""

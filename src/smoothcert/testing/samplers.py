@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from scipy.special import gammainccinv, gammaincinv
-from scipy.stats import binom, chi2, poisson
+from scipy.stats import binom, chi2, poisson, spearmanr
 
 from smoothcert.laws import Law, NumpyDraws
 from smoothcert.maths import Array, FloatArray
@@ -118,6 +118,18 @@ def check_repeats(law: Law, sample: Sample) -> None:
     allowed = int(poisson.isf(FALSE_ALARM, (2.0 if sample.kind is np.float32 else 1.0) * pairs))
     repeats = number - np.unique(sample.values).size
     assert repeats <= allowed, f"{law}: {repeats} of {number} draws repeat another; {allowed} would be many"
+
+
+def check_independence(law: Law, number: int, seed: int) -> None:
+    """Coordinates, unless the law says otherwise, and draws tell nothing of one another, in sign or in size: rank correlations."""
+    drawn = Noise(law, 1.0).draw(number, (2, 2), draws_for(seed, 0, Stage.ESTIMATE, 0, dtype=Noise.sampling_dtype))
+    z = drawn.double().numpy()
+    pairs = {"draws": (z[0::2, 0, 0], z[1::2, 0, 0])}
+    if law.independent:
+        pairs |= {"coordinates": (z[:, 0, 0], z[:, 0, 1]), "rows of coordinates": (z[:, 0, 0], z[:, 1, 0])}
+    for what, (one, other) in pairs.items():
+        for value in (spearmanr(one, other).pvalue, spearmanr(np.abs(one), np.abs(other)).pvalue):
+            assert value > FALSE_ALARM / (2 * len(pairs)), f"{law}: {what} depend on one another, p-value {value:.2g}"
 
 
 SAMPLE_CHECKS: dict[str, Callable[[Law, Sample], None]] = {
