@@ -75,7 +75,7 @@ NETWORKS = {
     "mlp": Case(mlp, (1, 28, 28), 200, 768_000, 32),
     "lenet": Case(lenet, (1, 28, 28), 200, 128_000, 16),
     "small_cnn": Case(small_cnn, (3, 32, 32), 200, 48_000, 16),
-    "resnet18": Case(resnet18, (3, 32, 32), 50, 300, 3),
+    "resnet18": Case(resnet18, (3, 32, 32), 50, 400, 4),
     "efficientnet_lite0": Case(efficientnet, (3, 224, 224), 10, 80, 2, 1000),
 }
 

@@ -27,8 +27,8 @@ from smoothcert.sight import Sight
 
 # Compiling takes tens of seconds, and on a CPU gives less than the libraries below.
 CANDIDATES = {"cpu": ("torch", "onnxruntime", "openvino", "folded"), "cuda": ("torch", "folded", "compiled")}
-SECONDS = 0.05  # of each measurement, at least
-NEAR = 2.0  # times the fastest: what is slower is not tried in other blocks, and not measured again
+SECONDS = 0.04  # of each measurement, at least
+NEAR = 1.6  # times the fastest: what is slower is not tried in other blocks, and not measured again
 SAME = 1.1  # of two measurements: what is near is measured by turns until its smallest two are so near to each other
 LONGEST, TIMES = 8.0, 10  # seconds, or times that of the first trial, after which nothing more is tried
 GAIN = 0.95  # of the time: less is noise, and what is simpler is kept
