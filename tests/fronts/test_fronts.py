@@ -1,6 +1,7 @@
 """Fronts: exact numbers, files, what is refused, and whose certificates are frozen."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -153,6 +154,11 @@ class TestCertificates:
         assert again.fitted == own.fitted
         (found,) = smoothed(again).certify(torch.from_numpy(DIGITS.inputs([4])))
         assert found.soundness == "frozen"
+        assert replace(own, fitted=frozenset()).told != own.told  # nor is a run or a memory continued without it
+        with np.load(tmp_path / "front.npz") as parts:
+            np.savez(tmp_path / "edited.npz", **{**parts, "fitted": np.zeros(0, np.uint64)})
+        with pytest.raises(SettingError, match="it was changed after it was written"):
+            Front.load(tmp_path / "edited.npz")
 
     def test_a_memory_keeps_the_numbers(self, pca):
         smoother = smoothed(pca, memory=sc.Memory())

@@ -136,10 +136,15 @@ class Front:
             found.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
         return found.hexdigest()
 
+    @cached_property
+    def seal(self) -> str:
+        """SHA-256 of all that decides what it does, and where that is frozen."""
+        return hashlib.sha256(f"{self.digest} {sorted(self.fitted)}".encode()).hexdigest()
+
     @property
     def told(self) -> str:
         """What a run calls it: its name, for people, and its content."""
-        return f"{self.name} sha256:{self.digest[:32]}"
+        return f"{self.name} sha256:{self.seal[:32]}"
 
     @property
     def domain(self) -> str:
@@ -213,7 +218,8 @@ class Front:
         }
         content = io.BytesIO()
         fitted = np.array(sorted(self.fitted), dtype=np.uint64)
-        np.savez(content, matrix=self.matrix, offset=self.offset, fitted=fitted, plain=np.array(json.dumps(plain)))
+        told = np.array(json.dumps(plain))
+        np.savez(content, matrix=self.matrix, offset=self.offset, fitted=fitted, plain=told, seal=np.array(self.seal))
         write_atomically(path, content.getvalue())
 
     @classmethod
@@ -225,7 +231,12 @@ class Front:
                 plain |= {"box": None if plain["box"] is None else Box.read(plain["box"])}
                 plain |= {name: tuple(plain[name]) for name in ("shape", "seen")}
                 fitted = frozenset(found["fitted"].tolist())
-                return cls(matrix=found["matrix"], offset=found["offset"], fitted=fitted, **plain)
+                front, seal = cls(matrix=found["matrix"], offset=found["offset"], fitted=fitted, **plain), found["seal"]
+                if front.seal != str(seal):
+                    raise ValueError(
+                        "it was changed after it was written, so nobody knows which inputs it was fitted with"
+                    )
+                return front
         except (OSError, EOFError, BadZipFile, KeyError, ValueError, TypeError) as problem:
             raise SettingError(
                 f"{path} holds no front ({problem}); give a {FILE} that smoothcert train --front wrote, or a .npy file with a matrix"
