@@ -349,6 +349,7 @@ def main() -> None:
     parser.add_argument("--float", action="store_true", help="noise off the grid")
     parser.add_argument("--growth", action="store_true")
     arguments = parser.parse_args()
+    keep_memory()
     print(f"{torch.get_num_threads()} threads; over the bare eager network: above 1 certify is faster than it\n")
     head = [
         "network",

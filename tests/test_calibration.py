@@ -75,6 +75,14 @@ class TestTheChoice:
         assert found.engine.runtime == "onnxruntime"
         assert found.engine.block == 200
 
+    def test_a_slow_network_has_more_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Up to twenty times the two seconds of the first trial, and a tenth of the 300 seconds of all votes."""
+        told({("torch", 50, 2): 1e6, ("onnxruntime", 50, 2): 1e5}, monkeypatch)
+        for votes, tried in ((300, 3), (100, 2)):
+            clock = iter([0.0, 2.0, 9.0, 29.0, *[31.0] * 99])
+            monkeypatch.setattr(calibration.time, "perf_counter", lambda clock=clock: next(clock))
+            assert len(calibrate(tiny(), NOISE, X, Engine(workers=2), votes).trials) == tried
+
     def test_what_is_far_behind_is_not_tried_in_other_blocks(self, monkeypatch: pytest.MonkeyPatch) -> None:
         told({("onnxruntime", 200, 4): 40.0, ("openvino", 200, 4): 60.0}, monkeypatch)
         found = calibrate(tiny(), NOISE, X, Engine(workers=4))

@@ -30,7 +30,11 @@ CANDIDATES = {"cpu": ("torch", "onnxruntime", "openvino", "folded"), "cuda": ("t
 SECONDS = 0.04  # of each measurement, at least
 NEAR = 1.6  # times the fastest: what is slower is not tried in other blocks, and not measured again
 SAME = 1.1  # of two measurements: what is near is measured by turns until its smallest two are so near to each other
-LONGEST, TIMES = 8.0, 10  # seconds, or times that of the first trial, after which nothing more is tried
+LONGEST = 8.0  # seconds, after which nothing more is tried; or, for a slow network,
+TIMES, SHARE = (
+    20,
+    0.1,
+)  # as many times that of the first trial, and of what torch takes for all votes, whichever is less
 GAIN = 0.95  # of the time: less is noise, and what is simpler is kept
 WORTH = 20.0  # seconds of votes below which nothing is gained: to export a network takes a few
 SMALL = 1024  # numbers of an input up to which large blocks are tried: a call's own cost counts there
@@ -95,7 +99,7 @@ def calibrate(
 
     What the engine says of block, workers and shared noise is kept; all views of an input are asked in blocks that divide
     them evenly. votes: of all inputs together; where torch casts them in the time that a calibration takes, nothing else is
-    tried, nor after eight seconds (or ten times what it takes to time torch). A runtime that is not installed, cannot take the
+    tried, nor after eight seconds (or a tenth of what torch would take for all, for slow networks). A runtime that is not installed, cannot take the
     network or does not answer as torch does is left out, and the trials say why. ``engine`` is what a Smoother takes.
     """
     began, given = time.perf_counter(), engine or Engine()
@@ -106,11 +110,13 @@ def calibrate(
     sizes = [usual] if given.block is not None or views is not None else [usual, *others(usual, x)]
     names = CANDIDATES[bench.x.device.type]
     first = bench.tried(names[0], min(sizes), workers)
-    if votes * 1e-6 * first.micros < WORTH:
+    by_torch = votes * 1e-6 * first.micros
+    if by_torch < WORTH:
         return Calibration(replace(given, runtime=first.runtime), time.perf_counter() - began, (first,))
     if 1e-6 * first.micros * first.block * workers > HEAVY:
         sizes = [first.block]
-    race = Race(bench, [first], began + max(LONGEST, TIMES * (time.perf_counter() - began)))
+    most = max(LONGEST, min(SHARE * by_torch, TIMES * (time.perf_counter() - began)))
+    race = Race(bench, [first], began + most)
     for size in sizes:
         race.enter(names, size, workers)
     race.run()

@@ -191,7 +191,7 @@ def test_what_is_refused(ok) -> None:
 
 
 def test_who_cannot_do_it_says_so_before_any_work(ok, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settling parts, and serving: neither fits the front, reads the data nor writes anything."""
+    """Settling parts, and serving, and writing where something else lies: none fits the front, reads the data or writes."""
     Path("same.py").write_text(
         "import torch\ndef same():\n    torch.manual_seed(0)\n    return torch.nn.Linear(4, 2).eval()\n"
     )
@@ -200,6 +200,7 @@ def test_who_cannot_do_it_says_so_before_any_work(ok, monkeypatch: pytest.Monkey
     for shard in (1, 2):
         ok("certify", *given, "--limit", 2, "--shard", f"{shard}/2", "-n", 200, "--out", f"part-{shard}")
     monkeypatch.setattr("smoothcert.data.load", lambda *_, **__: pytest.fail("the data were read"))
+    assert "is not a run" in ok("certify", *given, "--out", ".", fails=True)
     told = ok("merge", "part-1", "part-2", "--memory", "--out", "whole", fails=True)
     assert "behind a front" in told
     assert "leave --memory out" in told

@@ -151,7 +151,12 @@ def foretold(settings: Settings, out: Path | str) -> Forecast | None:
 
 def _made(settings: Settings, out: Path | str) -> tuple[Settings, Smoother, Dataset, list[int], dict[str, Any]]:
     """The settings with their runtime, the classifier, its data and which inputs of it, and how the runtime was chosen."""
+    from smoothcert.store import SqliteStore, store_of
+
     check_told(settings)
+    store = store_of(out)
+    if isinstance(store, SqliteStore):  # said when it is written to as well, but networks may take a while to load
+        store.check_own()
     dataset = dataset_of(settings.data)
     indices = indices_of(settings.data, dataset)
     front = front_of(settings.noise, settings.data, dataset, settings.model.source)  # once: to fit it takes a while

@@ -134,14 +134,18 @@ class SqliteStore(SqlStore):
                 f"{self.file} has format {found and found[0]}; this smoothcert reads format {FORMAT} alone: use the one that made it"
             )
 
-    @cached_property
-    def _writable(self) -> sqlite3.Connection:
-        """The connection, once the directory, the file and its tables are there."""
+    def check_own(self) -> None:
+        """Refuse a directory in which something else lies."""
         directory = self.file.parent
         foreign = directory.exists() and (not directory.is_dir() or any(directory.iterdir()))
         if foreign and not self.file.is_file():  # asked last: another process may just have begun the same run
             raise RunError(f"{directory} exists, is not empty and is not a run; give --out another directory")
-        directory.mkdir(parents=True, exist_ok=True)
+
+    @cached_property
+    def _writable(self) -> sqlite3.Connection:
+        """The connection, once the directory, the file and its tables are there."""
+        self.check_own()
+        self.file.parent.mkdir(parents=True, exist_ok=True)
         with self._explained():
             _write_ahead(self._db)
             self._db.executescript(
