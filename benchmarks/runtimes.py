@@ -8,7 +8,8 @@ For each network, votes per second through ``certify`` under each runtime, with 
 - toolbox:  certify of the adversarial-robustness-toolbox, if it is installed, with its default batch of 32 and with --block's
 
 Noise is Gaussian, sigma 0.25, on the pixel grid or, with --float, off it. ``auto`` is what a calibration chooses. Each
-contestant has a process of its own, since what others free decides what glibc gives back, and their threads may spin. The last columns
+contestant has a process of its own, since what others free decides what glibc gives back, and their threads may spin; the bare network
+a new one in every round. The last columns
 are seconds to load the network (export, session, comparison with torch) and to calibrate. The
 comparison with torch at the end of every session, two blocks, is left out: rounds are much shorter than sessions. Rounds of all follow each other, so that
 a noisy machine slows them alike; a ratio is the median of the ratios within each round.
@@ -249,7 +250,8 @@ class Contest:
         self.chosen = sc.calibrate(alone.model, noise, alone.x).engine
         self.calibration = time.perf_counter() - began
         self.sharing = sc.calibrate(alone.model, noise, alone.x, sc.Engine(shared_noise=True)).engine
-        started = [kind.elsewhere(case) for kind in (Bare, Kept, Others)]
+        self.case = case
+        started = [kind.elsewhere(case) for kind in (Kept, Others)]
         for name in RUNTIMES:
             own, shared = self.chosen, self.sharing
             if name != "auto":
@@ -260,13 +262,17 @@ class Contest:
         self.seconds = {name: value for _, seconds in started for name, value in seconds.items()}
 
     def rounds(self, number: int) -> list[Round]:
-        """Seconds per vote of each, after one round to warm up."""
+        """Seconds per vote of each, after one round to warm up; what a bare process keeps is chance, so that each round has another."""
         found = []
         for _ in range(number + 1):
+            fresh, _ = Bare.elsewhere(self.case)
+            fresh.send(True)
+            fresh.recv()
             found.append({})
-            for asked in self.asked:
+            for asked in (fresh, *self.asked):
                 asked.send(True)
                 found[-1] |= asked.recv()
+            fresh.send(False)
         for asked in self.asked:
             asked.send(False)
         return found[1:]
