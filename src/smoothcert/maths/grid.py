@@ -79,4 +79,4 @@ def certified_point(x: ArrayLike, domain: str) -> FloatArray:
     if found is not None:
         levels = int(found[1])
         return np.asarray(whole_steps(x, levels) / levels)
-    return np.asarray(x, dtype=np.float32).astype(float) + 0.0  # −0 is 0
+    return np.asarray(np.asarray(x, dtype=np.float32).astype(float) + 0.0)  # −0 is 0
