@@ -31,6 +31,7 @@ from smoothcert.tuners import (
     Tuner,
     tuner_named,
 )
+from smoothcert.tuners.ancer import margin_gap
 from smoothcert.tuners.echo import Quiet
 from smoothcert.tuners.gap import Gap
 from smoothcert.tuners.subject import Phase, Subject
@@ -113,6 +114,35 @@ class TestGap:
             truth.backward()
             for one, other in zip(ours, theirs, strict=True):
                 assert float(one.grad) == pytest.approx(float(other.grad), rel=1e-6)  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize(
+        ("shift", "lost", "radius", "slope"),
+        [(-2.0, True, 0.025, True), (-2.0, False, 0.025, False), (1.0, True, 1.0, True), (9.0, True, 2.0, False)],
+    )
+    def test_margins_lead_back_where_they_are_lost(self, shift: float, lost: bool, radius: float, slope: bool) -> None:
+        """Below a half the radius is that of 0.51, and its slope goes on if asked for; above what votes can prove there is none."""
+        margins = torch.tensor([-1.0, 0.0, 1.0], dtype=torch.float64).add(shift).requires_grad_()
+        most = float(torch.special.ndtr(torch.tensor(2.0)))
+        found = Gap.of(law_named("gaussian"), 2, 7).of_margins(margins, most, lost=lost)
+        found.backward()
+        assert found.item() == pytest.approx(radius, rel=0.01)
+        assert margins.grad is not None
+        assert (float(margins.grad.sum()) > 0) is slope
+
+    def test_the_ascent_finds_back_from_a_lost_start(self) -> None:
+        """A class whose margin is below zero under the first noise: what decides is not made noisier, what does not is."""
+
+        def crowd(batch: Tensor) -> Tensor:
+            score = 20 * batch[:, 5] - batch[:, 6:].square().sum(dim=1)
+            return torch.stack([torch.zeros_like(score), score], dim=1)
+
+        x = planes(1, 0.3, 0.3)[0]
+        x[6:] = 0.0
+        asked = subject(crowd, x, Noise("gaussian", 1.0))
+        gap = margin_gap(asked, asked.logits(asked.start.scale, asked.mirrored(Phase.ANISOTROPIC, 0, 64)), 1)
+        assert float(gap) == pytest.approx(0.025, rel=0.01)
+        scale = Ancer(steps=100, draws=64).ascend(asked, asked.start.scale, 1, unbounded(asked))
+        assert float(scale[5:].max()) < 0.5 * float(scale[:5].min())
 
     @pytest.mark.parametrize("law", ["cauchy", "pareto:beta=1", "laplace_gaussian:beta=0.5"])
     @pytest.mark.parametrize("name", list(SHORT))

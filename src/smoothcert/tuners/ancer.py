@@ -127,4 +127,6 @@ def margin_gap(subject: Subject, logits: Tensor, label: int) -> Tensor:
     """The radius at unit scale that the label's margins promise, and no more than the certifying votes could prove."""
     plan = subject.smoother.plan
     margins = logits[:, label] - rivals_of(logits, label).logsumexp(dim=1)
-    return subject.gap.of_margins(margins, float(lower_bound(plan.trials, plan.trials, plan.alpha)))
+    most = float(lower_bound(plan.trials, plan.trials, plan.alpha))
+    # A thousand rivals together outweigh a class that wins every vote.
+    return subject.gap.of_margins(margins, most, lost=True)

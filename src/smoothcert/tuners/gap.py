@@ -44,13 +44,16 @@ class Gap:
         """The radius at unit scale, with a gradient."""
         return self.factor * _Radius.apply(lower, upper, self.rule, self.dim)  # type: ignore[no-any-return, no-untyped-call]
 
-    def of_margins(self, margins: Tensor, most: float) -> Tensor:
+    def of_margins(self, margins: Tensor, most: float, *, lost: bool = False) -> Tensor:
         """The radius at Φ(mean/deviation) of margins over their first axis, at most that at probability ``most``.
 
-        It is what votes would give if margins were Gaussian; votes that agree would leave no gradient, margins do.
+        It is what votes would give if margins were Gaussian; votes that agree would leave no gradient, margins do. Below a
+        half it is the radius at 0.51, and has a gradient only if lost inputs are to find their way back.
         """
         margins = margins.double()
-        p = torch.special.ndtr(margins.mean(0) / margins.std(0).clamp(min=1e-12)).clamp(0.51, most)
+        p = torch.special.ndtr(margins.mean(0) / margins.std(0).clamp(min=1e-12)).clamp(max=most)
+        least = p.clamp(min=0.51)
+        p = p + (least - p).detach() if lost else least
         return self(p, 1.0 - p)
 
 
