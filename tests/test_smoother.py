@@ -111,6 +111,7 @@ class TestSmoother:
             (torch.tensor([[0.0, 0.0], [1.0, float("inf")]]), r"positions \[1\] hold"),
             (torch.zeros(3), "give a batch"),
             (torch.zeros(1, 3, dtype=torch.uint8), "dtype uint8"),
+            (torch.full((1, 3), 1j), "dtype torch.complex64; give real numbers"),
         ],
     )
     def test_bad_inputs(self, x: Tensor, message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -199,6 +200,23 @@ def test_damaged_exports(pt2: tuple[nn.Module, Path], tmp_path: Path) -> None:
         load_model(tmp_path / "none.pt2", shape=SHAPE)
     with pytest.raises(ModelError, match="its own weights"):
         load_model(pt2[1] / "dynamic.pt2", shape=SHAPE, weights="w.pt")
+
+
+def test_a_file_that_changes_while_it_is_read(
+    pt2: tuple[nn.Module, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One network would answer under the name of another, and its run be continued by that one."""
+    path = Path(shutil.copy(pt2[1] / "dynamic.pt2", tmp_path))
+    load = torch.export.load
+
+    def replaced(file: Path) -> torch.export.ExportedProgram:
+        program = load(file)
+        shutil.copy(pt2[1] / "static.pt2", file)
+        return program
+
+    monkeypatch.setattr(torch.export, "load", replaced)
+    with pytest.raises(ModelError, match="was changed while it was read"):
+        load_model(path, shape=SHAPE)
 
 
 def test_factory_in_this_folder(code: Path) -> None:

@@ -6,7 +6,6 @@ run a program. For weights from strangers use safetensors with a built-in archit
 
 from __future__ import annotations
 
-import hashlib
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,15 +21,15 @@ from smoothcert.models.travel import FromFile
 class Exported(FromFile):
     """An exported graph: it has one mode, that of its export, so train() and eval() change nothing."""
 
-    def __init__(self, graph: nn.Module, digest: bytes = b"", path: Path | None = None) -> None:
-        super().__init__(digest, path)
+    def __init__(self, graph: nn.Module) -> None:
+        super().__init__()
         self.graph = graph
         self.sizes = _input_sizes(graph)
         for module in self.modules():
             module.training = False
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def read(cls, path: Path) -> Self:
         """The graph of a ``.pt2`` file; the file is trusted as code is."""
         allowed = "allowed: a .pt2 file written by torch.export.save"
         if not path.is_file():
@@ -38,7 +37,7 @@ class Exported(FromFile):
         if not zipfile.is_zipfile(path):
             raise WeightsError(f"{path} is not an exported model, or it is truncated; {allowed}")
         try:
-            return cls(torch.export.load(path).module(), hashlib.sha256(path.read_bytes()).digest(), path)
+            return cls(torch.export.load(path).module())
         except Exception as error:  # a foreign archive fails in many ways
             raise WeightsError(f"{path} cannot be read as an exported model: {error}; {allowed}") from error
 

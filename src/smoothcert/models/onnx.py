@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,13 +24,13 @@ class OnnxModel(FromFile, OnnxFile):
 
     path: Path
 
-    def __init__(self, session: Any, path: Path, digest: bytes) -> None:
-        super().__init__(digest, path)
+    def __init__(self, session: Any) -> None:
+        super().__init__()
         self.session, self.sizes = session, _input_sizes(session)
         self._other = threading.local()  # what computes the graph instead of the session
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def read(cls, path: Path) -> Self:
         """The model of an ``.onnx`` file, one thread per call, as votes are cast from several."""
         if not path.is_file():
             raise ModelError(f"the ONNX model {path} does not exist")
@@ -49,8 +48,7 @@ class OnnxModel(FromFile, OnnxFile):
                 f"the nodes {layers[:5]} of {path} are in training mode, so an answer depends on the rest of the batch or on chance; "
                 "export the model in eval mode: torch.onnx.export(model.eval(), …)"
             )
-        digest = hashlib.sha256(b"".join(file.read_bytes() for file in cls.files(path))).digest()
-        return cls(session, path, digest)
+        return cls(session)
 
     @staticmethod
     def files(path: Path) -> list[Path]:

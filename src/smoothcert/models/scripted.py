@@ -6,7 +6,6 @@ so at every call, which is silenced here and nowhere else. For new files use tor
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 import zipfile
 from pathlib import Path
@@ -26,12 +25,12 @@ MODES = {"aten::batch_norm": 5, "aten::dropout": 2, "aten::feature_dropout": 2}
 class Scripted(FromFile):
     """A TorchScript model in eval mode, put there when it is loaded: it may have no other."""
 
-    def __init__(self, script: nn.Module, digest: bytes, path: Path) -> None:
-        super().__init__(digest, path)
+    def __init__(self, script: nn.Module) -> None:
+        super().__init__()
         self.script = script
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def read(cls, path: Path) -> Self:
         """The model of a TorchScript file; the file is trusted as code is."""
         allowed = "allowed: a file written by torch.jit.save"
         if not path.is_file():
@@ -48,7 +47,7 @@ class Scripted(FromFile):
                 f"{path} was traced in train mode ({', '.join(fixed)}), so its answer depends on the batch or on chance for "
                 "ever; call model.eval() before torch.jit.trace"
             )
-        return cls(script, hashlib.sha256(path.read_bytes()).digest(), path)
+        return cls(script)
 
     def forward(self, x: Tensor) -> Tensor:
         """The output of the script."""

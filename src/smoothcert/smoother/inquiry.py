@@ -284,6 +284,8 @@ def checked(x: Tensor | FloatArray) -> Tensor:
         )
     if tensor.dtype == torch.uint8:
         raise InputError("the input has dtype uint8; give pixels as floats in [0, 1]: x / 255")
+    if tensor.is_complex():
+        raise InputError(f"the input has dtype {tensor.dtype}; give real numbers, such as torch.view_as_real(x)")
     tensor = tensor.detach().to(torch.float32, copy=True)
     bad = (~tensor.flatten(1).isfinite()).any(dim=1).nonzero().flatten().tolist()
     if bad:
