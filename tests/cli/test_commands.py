@@ -125,9 +125,7 @@ class TestJourney:
         assert len(log.splitlines()) == 4
         cli("export", "runs/a", "--format", "csv", "--out", "a.csv")
         assert (folder / "a.csv").read_text().startswith("index,truth,label,radius")
-        answers = json.loads(
-            cli("predict", "--model", model, "--sigma", 0.25, "--limit", 2, "--votes", 50, "--json")[0]
-        )
+        answers = json.loads(cli("predict", "--model", model, "--sigma", 0.25, "--limit", 2, "-n", 50, "--json")[0])
         assert [row["index"] for row in answers] == [0, 1]
         text, _ = cli("predict", "--model", model, "--sigma", 0.25, "--limit", 1)
         assert text.splitlines()[0].split() == ["index", "truth", "answer"]

@@ -39,7 +39,9 @@ def command(
         str | None,
         typer.Argument(help="A run whose classifier is asked: its model, noise, data and memory, unless flags say."),
     ] = None,
-    votes: Annotated[int | None, typer.Option(help="Votes per input. [default: as many as --select]", min=1)] = None,
+    votes: Annotated[
+        int | None, typer.Option("--votes", "-n", help="Votes per input. [default: as many as --select]", min=1)
+    ] = None,
     json: Json = False,
 ) -> None:
     """Answer inputs with the smoothed classifier; it abstains where the votes cannot tell.
