@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -41,6 +42,32 @@ class Scene(ABC):
         """What the logits of these rows, from row ``start`` on, add to the total, block by block."""
         return tallies(logits, block)
 
+    def fits(self, tally: IntArray, rows: int) -> bool:
+        """Can a tally be that of so many rows?"""
+        return tally.dtype == np.int64 and tally.size > 0 and tally.min() >= 0 and int(tally.sum()) == rows
+
+    @property
+    @abstractmethod
+    def content(self) -> tuple[Tensor, Noise | None]:
+        """What is shown, and under which noise."""
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of the content: equal where the same is shown under the same noise."""
+        shown, noise = self.content
+        parts = [shown] if noise is None else [shown, noise.scale, noise.loc]
+        words = [type(self).__name__, *([] if noise is None else [str(noise.named), noise.domain])]
+        words += [f"{part.dtype} {tuple(part.shape)}" for part in parts]
+        found = hashlib.sha256("\n".join(words).encode())
+        for part in parts:
+            found.update(part.detach().cpu().numpy().tobytes())
+        return found.hexdigest()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without what was prepared from it, and without the rest of the batch that it is a row of."""
+        shown, noise = self.content
+        return type(self), (shown.cpu().clone(), *([] if noise is None else [noise]))
+
     @abstractmethod
     def to(self, device: torch.device) -> Scene:
         """The same on a device."""
@@ -55,6 +82,10 @@ class Plain(Scene):
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(self.x.shape)
+
+    @property
+    def content(self) -> tuple[Tensor, Noise | None]:
+        return self.x, None
 
     def place(self, start: int, drawn: Tensor, out: Tensor) -> Tensor:
         return out.copy_(self.x)
@@ -75,6 +106,10 @@ class Noisy(Scene):
         return tuple(self.x.shape)
 
     @property
+    def content(self) -> tuple[Tensor, Noise | None]:
+        return self.x, self.noise
+
+    @property
     def drawn_from(self) -> Noise:
         return self.noise
 
@@ -85,11 +120,8 @@ class Noisy(Scene):
     def place(self, start: int, drawn: Tensor, out: Tensor) -> Tensor:
         return self._placer(drawn, out)
 
-    def to(self, device: torch.device) -> Noisy:
-        return Noisy(self.x.to(device), self.noise)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Noisy, (self.x.cpu(), self.noise)
+    def to(self, device: torch.device) -> Self:
+        return type(self)(self.x.to(device), self.noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,11 +132,8 @@ class Measured(Noisy):
         """The numbers themselves, in order; nothing is added up."""
         return [part.numpy() for part in torch.split(logits[:, 1].double().cpu(), block)]
 
-    def to(self, device: torch.device) -> Measured:
-        return Measured(self.x.to(device), self.noise)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Measured, (self.x.cpu(), self.noise)
+    def fits(self, tally: IntArray, rows: int) -> bool:
+        return tally.dtype == np.float64 and tally.shape == (rows,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,12 +158,6 @@ class Viewed(Noisy):
         """Votes per class; a view that is not sure enough votes for nobody."""
         return tallies(logits, block, self.sight.view.confidence)
 
-    def to(self, device: torch.device) -> Viewed:
-        return Viewed(self.x.to(device), self.noise)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Viewed, (self.x.cpu(), self.noise)
-
 
 @dataclass(frozen=True, eq=False)
 class Turns(Scene):
@@ -149,6 +172,10 @@ class Turns(Scene):
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(self.inputs.shape[1:])
+
+    @property
+    def content(self) -> tuple[Tensor, Noise | None]:
+        return self.inputs, self.noise
 
     @property
     def drawn_from(self) -> Noise:
@@ -179,9 +206,6 @@ class Turns(Scene):
     def to(self, device: torch.device) -> Turns:
         return Turns(self.inputs.to(device), self.noise)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Turns, (self.inputs.cpu(), self.noise)
-
 
 @dataclass(frozen=True, eq=False)
 class Ask:
@@ -198,6 +222,29 @@ class Ask:
     number: int
     votes: int
     shared: bool = False
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """All that it says, as few words."""
+        return self.index, self.stage, self.first, self.number, self.votes, self.shared, self.scene.digest
+
+
+@dataclass(frozen=True, eq=False)
+class Cast:
+    """The tally of each block, and the key of the ask as it arrived where they were cast."""
+
+    key: tuple[object, ...]
+    tallies: list[IntArray]
+
+    def fault(self, ask: Ask, block: int) -> str:
+        """What tells that this does not answer the ask; empty if nothing does."""
+        if self.key != ask.key:
+            return f"the votes were cast for {self.key}"
+        rows = [min(block, ask.votes - block * at) for at in range(ask.first, ask.first + ask.number)]
+        if len(self.tallies) != ask.number:
+            return f"it holds the tallies of {len(self.tallies)} blocks instead of {ask.number}"
+        wrong = [at for at, tally in enumerate(self.tallies) if not ask.scene.fits(tally, rows[at])]
+        return f"block {ask.first + wrong[0]} is no tally of {rows[wrong[0]]} votes" if wrong else ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ class Meanwhile(float):
 def counted(smoother: Smoother, count: Count) -> None:
     while not count.done:
         ask = count.take(1, shared=False)
-        count.add(ask.first, smoother.cast(ask), 0.0)
+        count.add(ask.first, smoother.cast(ask).tallies, 0.0)
 
 
 def test_a_look_is_judged_although_the_last_vote_is_counted_meanwhile() -> None:

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Protocol
 
-from smoothcert.asks import Ask, Tuning
+from smoothcert.asks import Ask, Cast, Tuning
 from smoothcert.execution.desk import Desk
-from smoothcert.maths import IntArray
 from smoothcert.noise import Noise
 from smoothcert.polling import Pollster
 from smoothcert.registry import Plugin
@@ -21,8 +20,8 @@ class Caster(Protocol):
     pollster: Pollster
     references: Any  # what tuners compare an input with
 
-    def cast(self, ask: Ask) -> list[IntArray]:
-        """The tally of each block."""
+    def cast(self, ask: Ask) -> Cast:
+        """The tally of each block, with the key of the ask."""
 
     def tune(self, tuning: Tuning) -> Noise:
         """The noise that is chosen for an input."""

@@ -5,15 +5,14 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from smoothcert.asks import Ask, Noisy, Task
+from smoothcert.asks import Ask, Task
 from smoothcert.errors import ClusterError
 from smoothcert.execution.base import Caster
 from smoothcert.execution.desk import Desk
-from smoothcert.execution.worker import Worker
-from smoothcert.seeds import Stage
+from smoothcert.execution.worker import Worker, trial, unlike
 
 LATE = 5.0  # times what a task should take: then another worker gets it as well
 LARGEST = 10_000  # blocks of a task
@@ -138,13 +137,7 @@ class Crew:
         if first is None or desk is None:
             return False
         desk.lost(first)
-        if isinstance(first, Ask):
-            ask = replace(first, stage=Stage.PROBE, first=0, number=1, shared=False)
-        else:
-            scene = Noisy(first.x.to(caster.pollster.device), first.start)
-            ask = Ask(first.index, Stage.PROBE, scene, 0, 1, caster.pollster.block)
-        with caster.pollster.pool() as pool:  # on one thread, as votes are cast
-            self.expected = pool.submit(caster.prove, ask).result()
+        ask, self.expected = trial(first, caster)
         self.asked = self.ray.put(ask)
         self.members = [self._engage(bundle) for bundle in range(self.number)]
         return True
@@ -215,10 +208,7 @@ class Crew:
     def _judge(self, member: Member, proof: dict[str, str]) -> None:
         """Let in a worker that computes the same numbers as the driver; leave out any other, and say why."""
         member.node = proof.pop("node", "")
-        wrong = [f"{name} {proof.get(name)} instead of {value}" for name, value in self.expected.items()]
-        wrong = [
-            words for words, (name, value) in zip(wrong, self.expected.items(), strict=True) if proof.get(name) != value
-        ]
+        wrong = unlike(proof, self.expected)
         if not wrong:
             member.proved = True
             return

@@ -6,21 +6,26 @@ import threading
 from collections import deque
 from operator import attrgetter
 from typing import Any
+from weakref import WeakSet
 
-from smoothcert.asks import Ask, Task
+from smoothcert.asks import Ask, Cast, Task
+from smoothcert.errors import ClusterError
 from smoothcert.execution.counts import Count, Errand, Job
+from smoothcert.noise import Noise
 
 
 class Desk:
     """Where workers take tasks and bring back what they found. It knows nothing of where they are.
 
-    Every method may be called from any thread. What was lost is given out again; what comes back twice counts once.
+    Every method may be called from any thread. What was lost is given out again; what comes back twice counts once. What
+    is seen not to answer its task ends all: whoever brings it may have mixed up others unseen.
     """
 
     def __init__(self, places: int, *, shared: bool) -> None:
         self.places, self.shared = places, shared
         self.running: deque[Job] = deque()  # taken in and not yet handed out, in order
         self.out: dict[Task, Job] = {}  # who a task is for
+        self.given: WeakSet[Task] = WeakSet()  # all that were ever given out
         self.changed = threading.Condition()
         self.over = False
         self.problem: BaseException | None = None
@@ -58,6 +63,7 @@ class Desk:
         else:
             task = job.take(most if most == 1 else self._part(most), shared=self.shared)
         self.out[task] = job
+        self.given.add(task)
         return task
 
     def _part(self, most: int) -> int:
@@ -70,8 +76,14 @@ class Desk:
         return max(1, -(-needed // self.places))
 
     def done(self, task: Task, found: Any, seconds: float) -> None:
-        """A task came back: the tallies of its blocks, or the noise that was chosen."""
+        """A task came back: what ``Caster.cast`` gave, or the noise that was chosen."""
         with self.changed:
+            fault = self._fault(task, found)
+            if fault:
+                self.failed(
+                    ClusterError(f"the executor brought back something else than it was given: {fault}; repair it")
+                )
+                return
             job = self.out.pop(task, None)
             if isinstance(job, Errand):
                 self._replace(job, job.then(found, seconds))
@@ -80,10 +92,27 @@ class Desk:
                 if task in job.returned:  # given up, and back after all
                     job.returned.remove(task)
                 was_done = job.done
-                job.add(task.first, found, seconds)
+                job.add(task.first, found.tallies, seconds)
                 if job.done and not was_done:
                     following = None if job.then is None else job.then(job)
                     self._replace(job, following or job)
+
+    def _fault(self, task: Task, found: Any) -> str:
+        """What tells that this does not answer the task; empty if nothing does."""
+        if task not in self.given:
+            return "a task that this desk never gave out, perhaps a copy of one; hand back the object that was taken"
+        job = self.out.get(task)
+        if job is None:
+            return ""  # it is back already, and this is ignored
+        kind = Noise if isinstance(job, Errand) else Cast
+        if not isinstance(found, kind):
+            return f"a {type(found).__name__}, which is no {kind.__name__}"
+        if isinstance(found, Noise):
+            return ""
+        assert isinstance(task, Ask)
+        assert isinstance(job, Count)
+        fault = found.fault(task, job.block)
+        return fault and f"as the answer to {task.key}: {fault}"
 
     def lost(self, task: Task) -> None:
         """A task will not come back, or not soon: it is given out again."""

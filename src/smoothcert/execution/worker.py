@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
-from smoothcert.asks import Ask, Task
+from smoothcert.asks import Ask, Noisy, Task
 from smoothcert.execution.base import Caster
+from smoothcert.seeds import Stage
 
 
 class Worker:
@@ -40,3 +41,20 @@ class Worker:
 
     def _here(self, ask: Ask) -> Ask:
         return replace(ask, scene=ask.scene.to(self.caster.pollster.device))
+
+
+def trial(task: Task, caster: Caster) -> tuple[Ask, dict[str, str]]:
+    """A block like those of a task, by which every worker is to prove itself, and the proof that this process gives."""
+    if isinstance(task, Ask):
+        ask = replace(task, stage=Stage.PROBE, first=0, number=1, shared=False)
+    else:
+        scene = Noisy(task.x.to(caster.pollster.device), task.start)
+        ask = Ask(task.index, Stage.PROBE, scene, 0, 1, caster.pollster.block)
+    with caster.pollster.pool() as pool:  # on one thread, as votes are cast
+        return ask, pool.submit(caster.prove, ask).result()
+
+
+def unlike(proof: dict[str, str], expected: dict[str, str]) -> list[str]:
+    """In what a worker's proof is not the expected one, in words; nothing if it computes the same numbers."""
+    pairs = ((name, proof.get(name), value) for name, value in expected.items())
+    return [f"{name} {found} instead of {value}" for name, found, value in pairs if found != value]

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 import smoothcert
 from smoothcert.answers import Loaded
-from smoothcert.asks import Ask, Tuning
+from smoothcert.asks import Ask, Cast, Tuning
 from smoothcert.certificates import Certificate, Soundness, conclude, target_of, weakest
 from smoothcert.data.base import Dataset
 from smoothcert.data.guests import as_dataset, is_batch
@@ -30,7 +30,7 @@ from smoothcert.execution import executor_named
 from smoothcert.execution.driver import Driver
 from smoothcert.fronts import Front
 from smoothcert.identity import described, identity
-from smoothcert.maths import FloatArray, IntArray
+from smoothcert.maths import FloatArray
 from smoothcert.maths.boxed import Box
 from smoothcert.memory.memory import Memory
 from smoothcert.memory.of_run import keeper_at
@@ -396,9 +396,9 @@ class Smoother(nn.Module, metaclass=_Brief):
             return 1.0
         return float(draws_for(self.seed, index, Stage.RANDOMIZE, 0, dtype=torch.float64).uniform((1,)))
 
-    def cast(self, ask: Ask) -> list[IntArray]:
-        """The tally of each block that is asked for."""
-        return self.pollster.cast(ask)
+    def cast(self, ask: Ask) -> Cast:
+        """The tally of each block that is asked for, with the key of the ask."""
+        return Cast(ask.key, self.pollster.cast(ask))
 
     def tune(self, tuning: Tuning) -> Noise:
         """The noise that the tuner chooses for one input."""
