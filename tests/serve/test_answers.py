@@ -7,6 +7,8 @@ import json
 import socket
 import threading
 import time
+from concurrent.futures import Future
+from typing import Any
 
 import httpx
 import numpy as np
@@ -16,12 +18,16 @@ from tests.serve.conftest import PLANE, Running, at, serving, smoother_with, unt
 from torch import Tensor
 
 from helpers.settlers import contradictions
+from smoothcert.certificates import Certificate
 from smoothcert.client import AsyncClient, Client, ServerError
 from smoothcert.data import ArrayDataset
 from smoothcert.engine import Engine
 from smoothcert.memory.memory import Memory
 from smoothcert.serve import points
+from smoothcert.serve.messages import Answer
+from smoothcert.smoother import Smoother
 from smoothcert.testing.leaks import LocLeak
+from smoothcert.views import Ablation
 
 
 def test_an_answer_says_all_and_its_promise_can_be_looked_up(running: Running) -> None:
@@ -121,11 +127,80 @@ def test_an_abstention_is_remembered_so_that_asking_again_buys_nothing() -> None
         for sign in (1, -1) * 15:
             assert running.client.certify(sign * at(0.0)) == first
         status = running.client.status()
-        assert (status.abstentions, status.promises, status.expected_wrong) == (1, 0, pytest.approx(1e-6))
+        assert (status.tries, status.promises, status.expected_wrong) == (1, 0, pytest.approx(1e-6))
         assert f"smoothcert_votes_total {float(first.votes)}" in running.client.http.get("/metrics").text
     with serving(remember=0.0) as forgetful:
         answers = {forgetful.client.certify(at(0.0)).lower for _ in range(3)}
         assert len(answers) > 1, "the control cannot fail, so the test says nothing"
+
+
+def test_every_try_is_counted_with_its_alpha() -> None:
+    """Who sees a look and leaves has had a try; and so has everybody where there is no memory to count promises."""
+
+    def slow(batch: Tensor) -> Tensor:
+        time.sleep(0.01)
+        return PLANE(batch)
+
+    with serving(smoother_with(slow, check=False, identity="slow", estimate=100_000)) as running:
+        for second in (0.0, 9.0, 18.0):
+            looks = running.client.looks(at(0.25, second))
+            assert next(looks).provisional
+            looks.close()
+        assert (running.client.status().tries, running.client.status().promises) == (3, 0)
+        assert running.client.status().expected_wrong == pytest.approx(3e-6)
+        assert running.client.certify(at(2.0, 27.0), votes=100).id is not None
+        assert running.client.certify(at(2.0, 27.0), votes=300).id is not None
+        assert (running.client.status().tries, running.client.status().promises) == (3, 2), "a try became promises"
+    lit = np.ones((1, 1, 4, 4), np.float32)
+    views = Smoother(_bright, Ablation(keep=4), norm=0, estimate=500, alpha=0.01, identity="bright")
+    with serving(views, data=ArrayDataset("lit", lit, np.array([1]), classes=2)) as exact:
+        assert exact.client.certify(lit[0]).soundness == "global"
+        assert exact.client.status().expected_wrong == 0.01
+
+
+def _bright(batch: Tensor) -> Tensor:
+    lit = (batch.flatten(1) > 0.9).sum(dim=1).float()
+    return torch.stack([0.5 - lit, lit - 0.5], dim=1)
+
+
+def test_promises_are_counted_with_the_alpha_that_they_were_made_with() -> None:
+    memory = Memory()
+    sure, unsure = smoother_with(identity="plane"), smoother_with(identity="plane", alpha=0.25)
+    [certificate] = unsure.certify(torch.tensor(at(1.0)[None]))
+    memory.bind(dim=4, norm=2, owner=sure.identity)
+    memory.settle(certificate)
+    memory.settle_answer(at(-1.0), 0)  # by which nothing is claimed
+    with serving(sure, memory) as running:
+        assert running.client.status().expected_wrong == 0.25
+        running.client.certify(at(1.0, 90.0))
+        assert running.client.status().expected_wrong == pytest.approx(0.25 + 1e-6)
+
+
+def test_who_leaves_while_the_promise_is_made_makes_nobody_promise_it_again() -> None:
+    settling, go = threading.Event(), threading.Event()
+
+    class Slow(Memory):
+        def settle(self, *given: Any, **more: Any) -> Certificate:
+            settling.set()
+            go.wait()
+            return super().settle(*given, **more)
+
+    [certificate] = smoother_with().certify(torch.tensor(at(1.0)[None]))
+    point = points.Point(None, None)
+    with serving(memory=Slow()) as running:
+        service = running.service
+
+        def settled() -> Future[Answer]:
+            return asyncio.run_coroutine_threadsafe(service._settled(point, at(1.0), certificate), service._loop)
+
+        leaves = settled()
+        assert settling.wait(20)
+        stays = settled()
+        leaves.cancel()
+        until(lambda: service.promises._thread._work_queue.qsize() == 1)  # who stays settles it too
+        go.set()
+        assert stays.result(20).id == running.client.certify(at(1.0)).id
+        assert len(service.promises.memory) == 1
 
 
 def test_of_a_settled_input_nothing_but_its_answer_is_kept(running: Running) -> None:
@@ -254,7 +329,7 @@ def test_who_goes_away_stops_the_votes(running: Running) -> None:
     with serving(smoother) as own:
         with pytest.raises(httpx.ReadTimeout), Client(own.address, timeout=0.3) as hasty:
             hasty.certify(at(0.0))
-        until(lambda: not own.service.desk.running and not own.service.points.all_running(), 2.0)
+        until(lambda: not own.service.desk.running and not own.service.points.running, 2.0)
         with pytest.raises(httpx.ReadTimeout), Client(own.address, timeout=0.3) as hasty:
             for _ in hasty.looks(at(0.0, 3.0)):
                 pass
@@ -312,6 +387,29 @@ def test_a_classifier_that_fails_is_told_and_asked_again() -> None:
             running.client.certify(at(1.0))
         assert len(running.service.promises.memory) == 0
         broken.clear()
+        assert running.client.certify(at(1.0)).label == 1
+
+
+def test_votes_that_were_laid_aside_go_on_after_a_failure() -> None:
+    """The block that failed was asked for by somebody who had gone: who asks next does not wait for it in vain."""
+    asked, go, mended = threading.Event(), threading.Event(), threading.Event()
+
+    def fragile(batch: Tensor) -> Tensor:
+        asked.set()
+        go.wait()
+        if not mended.is_set():
+            raise RuntimeError("out of memory")
+        return PLANE(batch)
+
+    smoother = smoother_with(fragile, check=False, identity="fragile", engine=Engine(block=50, workers=1))
+    with serving(smoother, seconds=3.0) as running:
+        with pytest.raises(httpx.ReadTimeout), Client(running.address, timeout=0.3) as hasty:
+            hasty.certify(at(1.0))
+        until(lambda: asked.is_set() and not running.service.points.running)
+        desk = running.service.desk
+        go.set()
+        until(lambda: running.service.desk is not desk)
+        mended.set()
         assert running.client.certify(at(1.0)).label == 1
 
 

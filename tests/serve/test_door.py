@@ -98,7 +98,7 @@ def hostile() -> Iterator[tuple[str, dict[str, Any], bytes]]:
             for shape in (None, [], [4], [0, 4], [-1, 4], [17, 4], [1, 5], [1, 2, 2], ["1", 4], [True, 4])
         ),
         *(tensor(shape=shape) for shape in ([1.0, 4], [10**30, 4], [2, 4], "1,4", {})),
-        *(tensor(datatype=kind) for kind in (None, "FP16", "INT8", "BYTES", 3, "", "object")),
+        *(tensor(datatype=kind) for kind in (None, "FP16", "INT8", "BYTES", 3, "", "object", [], {})),
         *(tensor(data=data) for data in (None, "x", [1], [[1] * 4] * 2, [None] * 4, [1e99] * 4, {"a": 1})),
         *(tensor() | {"outputs": outputs} for outputs in (3, [3], [{}], [{"name": "logits"}], [{"name": 3}])),
         *(
@@ -108,11 +108,12 @@ def hostile() -> Iterator[tuple[str, dict[str, Any], bytes]]:
     ):
         yield infer, JSON, json.dumps(given).encode()
     body = json.dumps(tensor(parameters={"binary_data_size": 16}, data=None)).encode()
-    for length in ("x", "-1", "999999", str(len(body)), "٣"):
+    for length in ("x", "-1", "999999", str(len(body)), "٣", "0" * 5_000, "0" * 12 + "9" * 9):
         yield infer, {"Inference-Header-Content-Length": length.encode()}, body + bytes(7)
     for size in (-1, 17, "16", True, 1.5):
         text = json.dumps(tensor(parameters={"binary_data_size": size})).encode()
         yield infer, {"Inference-Header-Content-Length": str(len(text))}, text + bytes(16)
+    yield "/certify", JSON | {"Origin": "http://["}, b"{}"
     yield "/v2/models/other/infer", JSON, json.dumps(tensor()).encode()
     yield "/certify", JSON, b" " * 200_001
     for path in ("/nothing", "/certify/../../etc/passwd", "/v2/models/%2e%2e/infer", "/promises/1", "/%00", "//"):
@@ -129,10 +130,10 @@ def test_whatever_is_sent_is_refused_with_a_reason_and_promises_nothing() -> Non
             said = f"{path} {headers} {body[:80]!r}: {reply.status_code} {reply.text[:200]}"
             assert 400 <= reply.status_code < 500, said
             assert len(reply.json()["error"]) > 8, said
-        assert not running.service.points.all_running()
+        assert not running.service.points.running
         assert running.client.status().promises == 0
         assert running.client.certify(at(1.0)).label == 1
-    assert running.service.promises.number == 1
+    assert running.service.promises.memory.tally[0] == 1
 
 
 def test_raw_garbage_does_not_hurt(running: Running) -> None:
@@ -142,6 +143,21 @@ def test_raw_garbage_does_not_hurt(running: Running) -> None:
             connection.sendall(source.randbytes(size) + b"\r\n\r\n")
             connection.recv(100)
     assert running.client.certify(at(1.0)).label == 1
+
+
+def test_every_request_is_told_on_one_line(running: Running, caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever its path; and what a client wants to be called by comes back, also if it is no text."""
+    with caplog.at_level("INFO", "smoothcert.serve"):
+        for target in ("OPTIONS *", "GET /x%0aforged"):
+            with socket.create_connection(("127.0.0.1", running.port), timeout=5) as connection:
+                connection.sendall(f"{target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+                assert b"404" in connection.recv(100)
+                until(lambda: "request" in [record.message for record in caplog.records])  # it comes after the answer
+            [told] = caplog.records
+            assert (told.path, told.status) == (target.split()[1], 404)
+            caplog.clear()
+    body = json.dumps(tensor() | {"id": "\ud800"}).encode()
+    assert json.loads(running.client.http.post("/v2/models/smoothcert/infer", content=body).content)["id"] == "\ud800"
 
 
 def test_other_host_names_and_other_pages_are_refused(running: Running) -> None:
@@ -220,6 +236,22 @@ def test_who_dawdles_over_headers_or_body_is_hung_up_on() -> None:
             assert connection.recv(10) == b""
         for connection in (*idle, slow, body):
             connection.close()
+        assert running.client.certify(at(1.0)).label == 1
+
+
+def test_who_takes_no_answers_is_hung_up_on() -> None:
+    """Or it would hold its connection for ever, and keep the server from ending."""
+    with serving(patience=0.5) as running, socket.socket() as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.connect(("127.0.0.1", running.port))
+        deaf.settimeout(5)
+        deaf.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)  # ten megabytes, more than any buffer takes
+        time.sleep(1.5)
+        taken = 0
+        with suppress(ConnectionResetError):
+            while part := deaf.recv(1_000_000):
+                taken += len(part)
+        assert taken < 100 * len(running.client.http.get("/").content), "it was waited for"
         assert running.client.certify(at(1.0)).label == 1
 
 

@@ -173,7 +173,7 @@ def test_a_picture_in_colours_is_dropped_certified_and_moved(
         np.testing.assert_allclose(np.array(kept.center), exact, atol=0 if kind == "png" else 2 / 255)  # two decoders
         assert page.locator("[data-name=answer]").inner_text() == "class 1, red"
         assert page.locator("#certificate figure svg circle").count() >= 3
-        page.get_by_text("1 promises and 0 abstentions so far").wait_for()
+        page.get_by_text("1 promises and 0 tries without one so far").wait_for()
         far = page.get_by_label("how far")
         for place, inside in (("0.95", "true"), ("1.05", "false")):
             far.fill(place)

@@ -61,6 +61,7 @@ class Memory:
     def __init__(self, place: Path | str | Keeper | None = None, *, create: bool = True) -> None:
         self._lock = threading.RLock()
         self._facts: dict[str, Any] = {}  # as of the last refresh
+        self._spent = 0.0
         self._tried: Promise | None = None
         self._file = _keeper(place, create)
         self._shelf = Shelf(lambda position: self._file.at(position + 1).region)
@@ -128,6 +129,11 @@ class Memory:
             self._refresh()
             return len(self._shelf)
 
+    @property
+    def tally(self) -> tuple[int, float]:
+        """How many promises have been heard of, and their alphas together: of all that was tried no more are wrong, on average."""
+        return len(self._shelf), self._spent
+
     def promises(self) -> Iterator[Promise]:
         """Every promise, in the order in which they were made."""
         return self._file.after(0)
@@ -171,6 +177,7 @@ class Memory:
     def made(self, run: str, index: int) -> Promise | None:
         """The promise that was made for an input of a run."""
         with self._lock:
+            self._refresh()
             return self._file.of(run, index)
 
     def settle(
@@ -275,6 +282,8 @@ class Memory:
                     "without it, earlier promises cannot be kept"
                 )
             self._shelf.add(promise.label, promise.region)
+            bound = promise.details["bound"]
+            self._spent += bound["alpha"] if bound["trials"] else 0.0  # a label without votes claims nothing
 
     def bind(
         self, *, dim: int | None = None, norm: float | None = None, owner: Mapping[str, Any] | None = None

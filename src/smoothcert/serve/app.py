@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
@@ -18,7 +16,7 @@ from smoothcert.errors import InputError, SettingError, SmoothcertError
 from smoothcert.report.document import POLICY, document
 from smoothcert.report.fairness import MEANING
 from smoothcert.serve import inputs
-from smoothcert.serve.asking import following, last, while_there
+from smoothcert.serve.asking import as_text, following, last, reply, while_there
 from smoothcert.serve.guard import Guard
 from smoothcert.serve.line import Full
 from smoothcert.serve.messages import Answer, Asked, Kept, Status
@@ -128,7 +126,7 @@ def _plain(app: FastAPI, state: State) -> None:
         looks = "text/event-stream" in request.headers.get("accept", "")
         answers = service.certify(x, asked, request.state.client, looks=looks)
         if not looks:
-            return _json(await while_there(request, last(answers)))
+            return reply(await while_there(request, last(answers)))
         first = await while_there(request, following(answers))  # what is refused has its status
         return StreamingResponse(_events(first, answers), media_type="text/event-stream")
 
@@ -139,7 +137,7 @@ def _plain(app: FastAPI, state: State) -> None:
         x, asked = await _read(request, service)
         if asked.limited:
             raise InputError("a prediction takes no radii, votes or deadline; ask /certify")
-        return _json(await while_there(request, service.predict(x, request.state.client)))
+        return reply(await while_there(request, service.predict(x, request.state.client)))
 
     @app.get("/promises/{name}", responses={200: {"model": Kept}})
     async def promise(name: str) -> Response:
@@ -148,12 +146,12 @@ def _plain(app: FastAPI, state: State) -> None:
         kept = None if promises is None else await promises.find(name)
         if kept is None:
             raise HTTPException(404, "there is no promise of this id")
-        return _json(kept)
+        return reply(kept)
 
     @app.get("/status", responses={200: {"model": Status}})
     async def status() -> Response:
         """What this server is, and what its answers have spent."""
-        return _json(state.ready().status())
+        return reply(state.ready().status())
 
     @app.get("/metrics")
     async def metrics() -> Response:
@@ -180,23 +178,14 @@ async def _events(first: Answer, others: AsyncIterator[Answer]) -> AsyncIterator
     """Each look as an event, the last the answer."""
 
     def told(answer: Answer) -> str:
-        return f"event: {'look' if answer.provisional else 'answer'}\ndata: {_text(answer)}\n\n"
+        return f"event: {'look' if answer.provisional else 'answer'}\ndata: {as_text(answer)}\n\n"
 
     try:
         yield told(first)
         async for answer in others:
             yield told(answer)
     except (SmoothcertError, Full, Late) as problem:
-        yield f"event: error\ndata: {json.dumps({'error': str(problem)})}\n\n"
-
-
-def _text(value: Any) -> str:
-    """A message as JSON; messages inside it have their fields as well."""
-    return json.dumps(value, default=vars, allow_nan=False)
-
-
-def _json(value: Any) -> Response:
-    return Response(_text(value), media_type="application/json")
+        yield f"event: error\ndata: {as_text({'error': str(problem)})}\n\n"
 
 
 def _refused(request: Request, problem: Exception, status: int) -> Response:

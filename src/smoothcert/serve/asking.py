@@ -1,12 +1,13 @@
-"""Waiting for an answer, as long as who asked is there to hear it."""
+"""Waiting for an answer, as long as who asked is there to hear it, and writing it."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Coroutine
 from typing import Any, TypeVar
 
-from fastapi import Request
+from fastapi import Request, Response
 from starlette.exceptions import HTTPException
 
 Value = TypeVar("Value")
@@ -30,6 +31,16 @@ async def while_there(request: Request, work: Coroutine[Any, Any, Value]) -> Val
 async def _gone(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+def as_text(value: Any) -> str:
+    """A message as JSON, in ASCII: a text may hold what no UTF-8 can. Messages inside it have their fields as well."""
+    return json.dumps(value, default=vars, allow_nan=False)
+
+
+def reply(value: Any) -> Response:
+    """A message as an answer."""
+    return Response(as_text(value), media_type="application/json")
 
 
 async def last(values: AsyncIterator[Value]) -> Value:

@@ -10,7 +10,6 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from smoothcert.serve.metrics import Metrics
 from smoothcert.serve.settings import Serving
@@ -58,7 +57,7 @@ class Guard:
         origin = headers.get("origin")
         if hosts and not free and re.sub(r":\d+$", "", own) not in hosts:
             raise Refusal(421, "this server is not known by that name; give it with --names")
-        if origin is not None and urlsplit(origin).netloc.lower() != own:
+        if origin is not None and origin.lower().partition("://")[2] != own:
             raise Refusal(403, "pages of other servers may not ask")
         address = scope["client"][0] if scope.get("client") else ""
         tokens = self.settings.tokens
@@ -139,11 +138,12 @@ class _Visit:
 
     def _told(self) -> None:
         seconds, metrics = time.perf_counter() - self.began, self.guard.metrics()
-        kind = KINDS.get(self.scope["path"].split("/")[1], "other")
+        kind = KINDS.get(self.scope["path"].lstrip("/").partition("/")[0], "other")
         if metrics is not None:
             metrics.requests.labels(kind, self.status).inc()
             metrics.seconds.labels(kind).observe(seconds)
-        words = {"request": self.id, "client": self.client, "method": self.scope["method"], "path": self.scope["path"]}
+        path = self.scope["raw_path"].decode()  # as it was sent, so that no path begins a line of the log
+        words = {"request": self.id, "client": self.client, "method": self.scope["method"], "path": path}
         log.info("request", extra={**words, "status": self.status, "seconds": round(seconds, 6)})
 
 

@@ -58,7 +58,11 @@ class Kept:
 
 @dataclass(frozen=True)
 class Status:
-    """What a server is, and what it has spent: of its certificates about expected_wrong are wrong, at most, on average."""
+    """What a server is, and what was spent: of its certificates about expected_wrong are wrong, at most, on average.
+
+    That is the alpha of each promise, whoever made it, and of each of the tries: inputs that votes were cast for here since
+    the start, and that no promise came of (so far): abstentions, what was given up, and everything where there is no memory.
+    """
 
     model: str
     shape: list[int]
@@ -72,6 +76,6 @@ class Status:
     radii: list[float]
     memory: str | None
     promises: int
-    abstentions: int
+    tries: int
     expected_wrong: float
     batch: int

@@ -1,4 +1,4 @@
-"""What Prometheus may ask: requests, hits, votes, the line, latency by kind, abstentions, promises and expected errors."""
+"""What Prometheus may ask: requests, hits, votes, the line, latency by kind, promises and expected errors."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ class Metrics:
         self.answers = Counter("smoothcert_answers", "Answers by votes", ["outcome"], registry=own)
         self.waiting = Gauge("smoothcert_queue", "Inputs that wait for votes", registry=own)
         self.promises = Gauge("smoothcert_promises", "Promises in the memory", registry=own)
-        self.wrong = Gauge(
-            "smoothcert_expected_wrong", "Certificates and abstentions so far, times alpha", registry=own
-        )
+        self.wrong = Gauge("smoothcert_expected_wrong", "Alpha of each promise and of each other try", registry=own)
 
     def certified(self, answer: Answer) -> None:
         """Votes gave an answer."""

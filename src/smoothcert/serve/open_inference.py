@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse
+from fastapi import APIRouter, Request, Response
 from starlette.exceptions import HTTPException
 from torch import Tensor
 
@@ -16,7 +15,7 @@ import smoothcert
 from smoothcert.errors import InputError
 from smoothcert.maths import FloatArray
 from smoothcert.serve import inputs
-from smoothcert.serve.asking import last, while_there
+from smoothcert.serve.asking import last, reply, while_there
 from smoothcert.serve.messages import Answer, Asked
 from smoothcert.serve.service import Service
 from smoothcert.serve.settings import Serving
@@ -65,7 +64,7 @@ def routes(ready: Callable[[], Service], settings: Serving) -> APIRouter:
         return {"name": name, "versions": ["1"], "platform": "smoothcert", "inputs": taken, "outputs": given}
 
     @router.post("/models/{name}/infer")
-    async def infer(name: str, request: Request) -> JSONResponse:
+    async def infer(name: str, request: Request) -> Response:
         """A certificate for each input of a batch; parameters radii, votes and deadline are those of /certify."""
         _known(name, settings)
         service, given = ready(), _read(await request.body(), request.headers.get(BINARY))
@@ -73,7 +72,7 @@ def routes(ready: Callable[[], Service], settings: Serving) -> APIRouter:
         answers = await while_there(request, _all(service, batch, asked, request.state.client))
         outputs = [_output(output, answers) for output in _wanted(given)]
         said = {"model_name": name, "model_version": "1", "outputs": outputs}
-        return JSONResponse(said | ({"id": given["id"]} if isinstance(given.get("id"), str) else {}))
+        return reply(said | ({"id": given["id"]} if isinstance(given.get("id"), str) else {}))
 
     return router
 
@@ -87,7 +86,7 @@ def _read(body: bytes, header: str | None) -> dict[str, Any]:
     """The request; tensors behind its JSON, which the binary extension allows, are put in their place."""
     if header is None:
         return inputs.read_json(body)
-    if not (header.isascii() and header.isdigit() and int(header[:12]) <= len(body)):
+    if not (header.isascii() and header.isdigit() and len(header) < 20 and int(header) <= len(body)):
         raise InputError(f"{BINARY} must be the length of the JSON before the tensors")
     given, rest = inputs.read_json(body[: int(header)]), body[int(header) :]
     for tensor in _listed(given, "inputs"):
@@ -102,7 +101,7 @@ def _read(body: bytes, header: str | None) -> dict[str, Any]:
 def _batch(given: dict[str, Any], service: Service, most: int) -> list[Tensor]:
     """The one tensor of a request, as inputs."""
     tensors = _listed(given, "inputs")
-    if len(tensors) != 1 or tensors[0].get("datatype") not in TYPES:
+    if len(tensors) != 1 or tensors[0].get("datatype") not in list(TYPES):
         raise InputError(f"send one tensor, of datatype {' or '.join(TYPES)}")
     [tensor] = tensors
     shape, data = tensor.get("shape"), tensor.get("data")

@@ -57,6 +57,7 @@ class Point:
     told: int = 0  # of them were counted in the metrics
     done: bool = False
     running: bool = False
+    tried: bool = False
     answers: dict[int, Answer] = field(default_factory=dict)  # what was given out, by the number of votes
     final: Answer | None = None  # what all votes amount to
     listeners: set[Listener] = field(default_factory=set)
@@ -89,7 +90,8 @@ class Points:
     def __init__(self, seconds: float, size: int) -> None:
         self.seconds, self.most = seconds, max(1, min(MOST, ROOM // (8 * size)))
         self._points: OrderedDict[tuple[bytes, int | None], Point] = OrderedDict()  # by the hash of the center
-        self._running: dict[int, Point] = {}
+        self.running: dict[int, Point] = {}  # votes are being cast for them; by index
+        self.tries = 0  # points whose votes were begun, and of which nothing was promised
 
     def __len__(self) -> int:
         return len(self._points)
@@ -111,21 +113,18 @@ class Points:
 
     def begun(self, point: Point) -> None:
         """Votes are being cast for it."""
-        point.running = True
-        self._running[point.index] = point
+        self.tries += not point.tried
+        point.running = point.tried = True
+        self.running[point.index] = point
 
     def ended(self, point: Point) -> None:
         """No votes are cast for it any more, or not now."""
         point.running = False
-        self._running.pop(point.index, None)
+        self.running.pop(point.index, None)
 
-    def of(self, index: int) -> Point | None:
-        """The point under way with this index."""
-        return self._running.get(index)
-
-    def all_running(self) -> list[Point]:
-        """Those under way."""
-        return list(self._running.values())
+    def unfinished(self) -> list[Point]:
+        """Those of which not all votes are in: under way, or laid aside."""
+        return [point for point in self._points.values() if not point.done]
 
     def _forget(self) -> None:
         """Let some of the oldest go that nobody waits for; it is called more often than points are added."""

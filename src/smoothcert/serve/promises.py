@@ -33,7 +33,6 @@ class Promises:
 
     def __init__(self, memory: Memory, domain: str) -> None:
         self.memory, self.domain = memory, domain
-        self.number = len(memory)  # as of the last that was heard
         self._thread = ThreadPoolExecutor(1, "memory")
         self._down: tuple[float, str] = (0.0, "")
 
@@ -48,9 +47,13 @@ class Promises:
 
         return await self._done(act)
 
-    async def settle(self, certificate: Certificate, center: FloatArray) -> Answer:
-        """The answer that may be given out, once it is a promise; its key is new, so that every settling stands alone."""
-        key = secrets.randbits(62)
+    async def settle(self, certificate: Certificate, center: FloatArray, index: int) -> Answer:
+        """The answer that may be given out, once it is a promise; index: what keyed the votes.
+
+        The key of the promise is that of its votes and how many: who asks after somebody left while this was settled finds
+        that promise, and makes no second one.
+        """
+        key = index + certificate.bound.trials
 
         def act() -> Answer:
             settled = self.memory.settle(certificate, center=center, index=key, run=RUN)
@@ -59,7 +62,6 @@ class Promises:
         return await self._done(act)
 
     def _answer(self, certificate: Certificate, promise: Promise | None) -> Answer:
-        self.number = max(self.number, 0 if promise is None else promise.sequence)
         return answer_of(certificate, self.domain, None if promise is None else id_of(promise))
 
     async def find(self, name: str) -> Kept | None:

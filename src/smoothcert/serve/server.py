@@ -25,14 +25,25 @@ WORDS = ("request", "client", "method", "path", "status", "seconds")
 
 
 class Prompt(H11Protocol):
-    """HTTP whose headers must come in time: who opens a connection, or begins a request, and dawdles, is hung up on."""
+    """HTTP for those who are prompt: who dawdles over the headers of a request, or over taking an answer, is hung up on."""
 
     patience = 10.0
     _clock: asyncio.TimerHandle | None = None
+    _taking: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        transport.set_write_buffer_limits(1)  # whatever waits to be taken starts the clock
         self._watch()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._taking = self.loop.call_later(self.patience, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._taking is not None:
+            self._taking.cancel()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -44,8 +55,8 @@ class Prompt(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        if self._clock is not None:
-            self._clock.cancel()
+        for clock in filter(None, (self._clock, self._taking)):
+            clock.cancel()
 
     def _watch(self) -> None:
         """The clock runs while headers are awaited; a byte now and then does not set it back."""

@@ -61,7 +61,8 @@ class Service:
             memory.bind(dim=math.prod(self.shape), norm=smoother.norm, owner=smoother.identity)
         self.promises = None if memory is None or threat else Promises(memory, smoother.noise.domain)
         self.points, self.line = Points(settings.remember, math.prod(self.shape)), Line[Point](settings.queue)
-        self.abstentions, self.certificates = 0, 0
+        self.metrics.waiting.set_function(lambda: len(self.line))
+        self.certificates = 0
         self.broken: BaseException | None = None
         self._nothing = Certificate(None, Bound(0.0, smoother.plan.alpha, 0), None, Soundness.GLOBAL)
         self._held = ExitStack()
@@ -104,7 +105,8 @@ class Service:
 
     def status(self) -> Status:
         """What it is, and what was spent."""
-        smoother, promises = self.smoother, 0 if self.promises is None else self.promises.number
+        smoother, tries = self.smoother, self.points.tries
+        promises, spent = (0, 0.0) if self.promises is None else self.promises.memory.tally
         aim, plan = smoother.aim.against, smoother.plan
         alpha = 0.0 if smoother.aim.complete else plan.alpha
         return Status(
@@ -120,8 +122,8 @@ class Service:
             radii=list(plan.radii),
             memory=None if self.promises is None else self.promises.memory.name,
             promises=promises,
-            abstentions=self.abstentions,
-            expected_wrong=(promises + self.abstentions) * alpha,
+            tries=tries,
+            expected_wrong=spent + tries * alpha,
             batch=self.settings.batch,
         )
 
@@ -245,7 +247,6 @@ class Service:
             assert point.job is not None
             job, point.job = point.job, None
             self.desk.take_up(job)
-        self.metrics.waiting.set(len(self.line))
 
     def _lay_aside(self, point: Point) -> None:
         """Nobody waits for this input: its votes go on when somebody asks again."""
@@ -260,7 +261,7 @@ class Service:
 
     def _looked(self, index: int, votes: Votes) -> bool:
         """On a worker's thread: do these votes satisfy all who wait for them, so that none is cast in vain?"""
-        point = self.points.of(index)
+        point = self.points.running.get(index)
         if point is None:
             return True
         point.votes, waiting = votes, list(point.listeners)
@@ -275,14 +276,14 @@ class Service:
 
     def _finished(self, count: Count) -> None:
         """On a worker's thread: all is counted."""
-        point = self.points.of(count.index)
+        point = self.points.running.get(count.index)
         if point is not None:
             point.votes = point.polled(None).ballot.estimation if point.only is None else count.votes()
             self._loop.call_soon_threadsafe(self._told, count.index, True)
 
     def _told(self, index: int, done: bool = False) -> None:
         """A look was reached, or all is counted."""
-        point = self.points.of(index)
+        point = self.points.running.get(index)
         if point is None:
             return
         if done:
@@ -299,7 +300,7 @@ class Service:
         """The classifier failed: who waits is told, and others may try again."""
         self._held.close()
         told = ModelError(f"the classifier failed ({type(problem).__name__}: {problem}); see the server's log")
-        for point in self.points.all_running():
+        for point in self.points.unfinished():  # also of votes that are laid aside a block may be lost
             self.points.ended(point)
             self.line.leave(point)
             point.job = point.poll = point.votes = None  # its index stays, and with it its votes
@@ -319,9 +320,10 @@ class Service:
             if self.promises is None:
                 answer = answer_of(certificate, self.smoother.noise.domain)
             else:
-                answer = await self.promises.settle(certificate, center)
+                answer = await self.promises.settle(certificate, center, point.index)
             self.metrics.certified(answer)
-            self.abstentions += answer.label is None and trials > 0
+            if answer.id is not None and all(earlier.id is None for earlier in point.answers.values()):
+                self.points.tries -= 1  # it is counted with the promises
             point.answers[trials] = answer
             if point.done and trials == point.cast:
                 point.close(answer)

@@ -37,7 +37,7 @@ class Serving(Checked):
     seconds: float = setting(60.0, "The most time for one request.", above=0)
     body: int = setting(4_000_000, "Bytes of a request's body, at most.", least=1)
     batch: int = setting(16, "Inputs in one request, at most.", least=1)
-    patience: float = setting(10.0, "Seconds for the headers of a request, and again for its body.", above=0)
+    patience: float = setting(10.0, "Seconds for the headers of a request, for its body, and to take answers.", above=0)
     connections: int = setting(1000, "Connections at once, at most; more get 503.", least=1)
     remember: float = setting(3600.0, "Seconds for which abstentions and votes on a point are kept.", least=0)
 

@@ -186,7 +186,7 @@ function askForCertificates(data, place) {
     }
 
     function spend(now) {
-      spent.textContent = `${now.model}: ${now.noise}, ${now.grid}. ${grouped(now.promises)} promises and ${grouped(now.abstentions)} abstentions so far; on average at most ${Number(now.expected_wrong.toPrecision(2))} of them are wrong.`;
+      spent.textContent = `${now.model}: ${now.noise}, ${now.grid}. ${grouped(now.promises)} promises and ${grouped(now.tries)} tries without one so far; on average at most ${Number(now.expected_wrong.toPrecision(2))} of them are wrong.`;
     }
 
     spend(status);
