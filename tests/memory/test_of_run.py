@@ -188,6 +188,20 @@ def test_a_run_is_not_continued_without_its_memory(tmp_path: Path) -> None:
         recertify(run, tmp_path / "again", {"alpha": 0.01})
 
 
+def test_a_run_is_not_continued_with_a_memory_that_promised_otherwise(tmp_path: Path) -> None:
+    """A memory begun anew, and settled in another order by the same run elsewhere: it has every index, and other promises."""
+    data, memory = rows(0.05, -0.01, -0.3), tmp_path / "m.sqlite"
+    sc.certify_all(leaky(), data, tmp_path / "old", memory=memory, indices=[0, 1])
+    memory.unlink()
+    for index in (1, 0):
+        sc.certify_all(leaky(), data, tmp_path / "new", memory=memory, indices=[index])
+    told = [[(record.label, record.region_radius) for record in records(tmp_path / name)] for name in ("old", "new")]
+    assert told[0][0][0] != told[1][0][0]  # the same input, another label
+    with pytest.raises(RunError, match="lacks the promises of 2 inputs .* or has others for them .index 0"):
+        sc.certify_all(leaky(), data, tmp_path / "old", memory=memory)
+    sc.certify_all(leaky(), data, tmp_path / "new", memory=memory)
+
+
 @pytest.mark.parametrize(
     ("settings", "dim", "word"),
     [

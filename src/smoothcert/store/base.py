@@ -185,8 +185,8 @@ class Keeper(Protocol):
     def of(self, run: str, index: int) -> Promise | None:
         """The promise made for this input of a run, if any."""
 
-    def indices(self, run: str) -> set[int]:
-        """The inputs of a run for which a promise was made."""
+    def settled(self, run: str) -> dict[int, tuple[int, float]]:
+        """Label and radius of the promise for each input of a run that has one, by index."""
 
     def close(self) -> None:
         """Let go of what is held open."""

@@ -108,9 +108,9 @@ class ServerKeeper:
         found = self._selected("run = %s AND idx = %s", run, index)
         return found[0] if found else None
 
-    def indices(self, run: str) -> set[int]:
-        query = "SELECT idx FROM smoothcert.memory_promises WHERE memory = %s AND run = %s AND idx IS NOT NULL"
-        return {index for (index,) in self._server.rows(query, self._memory, run)}
+    def settled(self, run: str) -> dict[int, tuple[int, float]]:
+        query = "SELECT idx, label, radius FROM smoothcert.memory_promises WHERE memory = %s AND run = %s AND idx IS NOT NULL"
+        return {index: (label, radius) for index, label, radius in self._server.rows(query, self._memory, run)}
 
     def _selected(self, condition: str, *values: str | int) -> list[Promise]:
         return [self._unpacked(row) for row in self._rows(condition, *values)]
