@@ -87,7 +87,12 @@ def check_kept(memory: Memory, run: str, records: Iterable[Record], place: Place
     # What an abstention takes over from a stored region is no promise of its own.
     own = (r for r in records if r.label is not None and not (r.rule == RULE and r.region_radius == 0))
     kept = memory.settled(run)
-    lost = [r.index for r in own if kept.get(r.index) != (r.label, r.region_radius)]
+
+    def holds(record: Record) -> bool:
+        label, radius = kept.get(record.index, (None, 0.0))
+        return label == record.label and radius >= record.region_radius  # behind a front a record says less
+
+    lost = [record.index for record in own if not holds(record)]
     if lost:
         raise RunError(
             f"the memory {memory.name} lacks the promises of {len(lost)} inputs of {place}, or has others for them (index {lost[0]} "
