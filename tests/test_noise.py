@@ -64,9 +64,12 @@ class TestNoise:
         with pytest.raises(SettingError, match="sigma=.* must be a finite number above 0"):
             sc.Noise.isotropic("gaussian", sigma=sigma)
 
-    def test_scale_and_loc_must_be_finite_and_fit(self) -> None:
-        with pytest.raises(SettingError, match="scale must be a finite number above 0"):
-            sc.Noise("gaussian", torch.tensor([1.0, 0.0]))
+    @pytest.mark.parametrize("scale", [0.0, 1e-160, 1e160, float("nan"), float("inf")])
+    def test_scales_that_float32_does_not_carry(self, scale: float) -> None:
+        with pytest.raises(SettingError, match="scale must be a number from 1e-30 to 1e"):
+            sc.Noise("gaussian", torch.tensor([1.0, scale], dtype=torch.float64))
+
+    def test_loc_must_be_finite_and_fit(self) -> None:
         with pytest.raises(SettingError, match="loc must be a finite"):
             sc.Noise("gaussian", 1.0, loc=float("nan"))
         with pytest.raises(SettingError, match="does not fit inputs of shape"):

@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,11 @@ from torch import nn
 import smoothcert as sc
 from smoothcert.data import ArrayDataset, Dataset
 from smoothcert.errors import InputError, ModelError, RunError, SettingError, StoreError
+from smoothcert.identity import name_for
 from smoothcert.records.record import Record
 from smoothcert.run import Progress
 from smoothcert.store import RESULTS, SqliteStore, open_run
 from smoothcert.store.pictures import Picture
-from smoothcert.testing.records import RECORD
 
 
 @pytest.fixture(scope="module")
@@ -361,36 +361,28 @@ class TestAStartThatFailed:
             assert store.facts()["configuration"]["data"] == whole.fingerprint()
             assert store.facts()["subset"] == [0, 2]
 
-    @pytest.mark.parametrize("moment", ["append", "describe"])
-    def test_taken_over_by_two_at_once_is_void(
-        self, linear_model: nn.Module, dataset: Dataset, tmp_path: Path, moment: str
+    @pytest.mark.parametrize("memory", [False, True])
+    def test_the_first_record_decides_whose_it_is(
+        self, linear_model: nn.Module, dataset: Dataset, tmp_path: Path, memory: bool
     ) -> None:
-        """One configuration arrives just before the other's first record, or writes its first while the other takes over."""
+        """Two configurations vote for one run: it becomes that of the first to have a record, and holds nothing of the other."""
         there = tmp_path / "run"
+        own = {"memory": tmp_path / "memory.sqlite"} if memory else {}
 
         class Meeting(SqliteStore):
-            met = False
+            def claim(self, name: str, value: Any) -> Any:
+                if name == "configuration":
+                    sc.certify_all(smoother(linear_model, select=7), dataset, SqliteStore(there), indices=[1], **own)
+                return super().claim(name, value)
 
-            def meet(self, at: str) -> None:
-                if at == moment and not Meeting.met:
-                    Meeting.met = True
-                    if at == "append":
-                        sc.certify_all(smoother(linear_model, seed=1), dataset, SqliteStore(there), indices=[1])
-                    else:
-                        SqliteStore(there).append(RECORD, 1.0)
-
-            def append(self, *row: Any) -> None:
-                self.meet("append")
-                super().append(*row)
-
-            def describe(self, facts: Mapping[str, Any]) -> None:
-                if "configuration" in facts:
-                    self.meet("describe")
-                super().describe(facts)
-
-        if moment == "describe":
-            SqliteStore(there).claim("configuration", {"seed": 7})
-        with pytest.raises(RunError, match="void: two configurations"):
-            sc.certify_all(smoother(linear_model), dataset, Meeting(there), indices=[0])
-        with pytest.raises(RunError, match="void"), open_run(there):
-            pass
+        with pytest.raises(RunError, match="holds another configuration .select: 7 there"):
+            sc.certify_all(smoother(linear_model), dataset, Meeting(there), indices=[0], **own)
+        with open_run(there) as store:
+            assert (store.indices(), store.facts()["subset"]) == ({1}, [1])
+            assert store.facts()["configuration"]["select"] == 7
+            run = name_for(store.facts()["configuration"])
+        if memory:
+            with sc.Memory.open(own["memory"]) as kept:
+                assert (len(kept), kept.indices(run)) == (1, {1})
+        sc.certify_all(smoother(linear_model, select=7), dataset, there, indices=[0], **own)
+        assert [record.index for record in records(there)] == [0, 1]

@@ -21,6 +21,7 @@ from smoothcert.registry import Plugin, fitted
 from smoothcert.seeds import KeyedDraws, TorchDraws
 
 LARGEST = float(np.finfo(np.float32).max)
+SCALES = (1e-30, 1e30)  # beyond, noise in float32 is nothing or everything, and squares leave float64
 PART = 2**18  # numbers drawn at a time; part of what a key stands for, so it never changes
 
 
@@ -68,9 +69,11 @@ class Noise:
         return {**self.__dict__, "_prepared": {}, "_tables": {}}
 
     def _check(self) -> None:
-        least = float(self.scale.detach().min()) if self.scale.numel() else 0.0
-        if not (least > 0 and bool(self.scale.isfinite().all())):
-            raise SettingError(f"every scale must be a finite number above 0; the least of these is {least:g}")
+        least, most = (float(end) for end in self.scale.detach().aminmax()) if self.scale.numel() else (0.0, 0.0)
+        if not SCALES[0] <= least <= most <= SCALES[1]:
+            raise SettingError(
+                f"every scale must be a number from {SCALES[0]:g} to {SCALES[1]:g}, as float32 carries it; these are from {least:g} to {most:g}"
+            )
         if not bool(self.loc.isfinite().all()):
             raise SettingError("every loc must be a finite number; some are NaN or infinite")
         if self.grid is not None and not (self.grid > 0 and abs(1 / self.grid - round(1 / self.grid)) < 1e-6):

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -124,12 +125,13 @@ def certify_all(
     warn_of_reach(smoother, seen.shape)
     smoother.driver.executor.open(smoother)
     with _opened_both(smoother, seen, store, facts, memory) as (run, settler):
-        asked = sorted({*run.facts().get("subset", []), *chosen})
-        run.describe({"notes": dict(notes or {}), "subset": asked, **_named(smoother, dataset)})
-        run.describe(norms_behind(smoother))
-        run.claim("began", datetime.now(UTC).isoformat(timespec="seconds"))
         known = run.indices()
         left = [index for index in (chosen if settler is None else sorted(chosen)) if index not in known]
+        about = {"notes": dict(notes or {}), **_named(smoother, dataset), **norms_behind(smoother)}
+        begin = partial(_begin, run, facts, store, about, chosen)
+        begun = not left or "configuration" in run.facts()
+        if begun:
+            begin()
         done, votes = len(chosen) - len(left), 0
         batches = (left[start : start + rows] for start in range(0, len(left), rows))
         # All views of an input may take less than to sync its record; what a memory settled must be kept at once.
@@ -139,6 +141,9 @@ def certify_all(
                 smoother.refer_to(dataset)
             for poll in smoother.polls(_loaded(smoother, seen, indices) for indices in batches):
                 certificate = smoother.conclude(poll)
+                if not begun:  # a start that fails before leaves the run to any configuration
+                    begin()
+                    begun = True
                 if settler is not None:
                     center = poll.noise.center_of(poll.x)
                     certificate = settler.settle(certificate, index=poll.index, center=center, run=name_for(facts))
@@ -146,8 +151,6 @@ def certify_all(
                 certificate = smoother.about_input(certificate, x)
                 record = record_poll(smoother, poll, certificate, dataset, run)
                 keep((record, poll.seconds, picture_of(x.cpu().numpy())))
-                if not votes:
-                    _check_owned(run, facts, store)
                 done, votes = done + 1, votes + record.trials + sum(record.selection)
                 if progress is not None:
                     progress(Progress(done, len(chosen), votes))
@@ -309,7 +312,7 @@ def _opened_both(
                 "give Memory.open(path), or certify_all(…, memory=directory)"
             )
         if memory is None and place is None:
-            _begin(store, facts, run)
+            _check_own(store, facts, run)
             yield store, None
             return
         facts["memory"] = "settled"
@@ -327,7 +330,7 @@ def _opened_both(
         elsewhere = None if place is None or inside else keeper_at(place)
         if elsewhere is not None and not is_missing(elsewhere):
             memory = bound(elsewhere, create=False)
-        _begin(store, facts, run)
+        _check_own(store, facts, run)
         if memory is None:
             keeper = elsewhere or store.keeper(create=True)
             assert keeper is not None
@@ -336,33 +339,27 @@ def _opened_both(
         yield store, memory
 
 
-def _begin(store: ResultStore, facts: Facts, run: Place) -> None:
-    """Make the store that of this configuration, or refuse."""
-    found = store.claim("configuration", facts)
-    check_not_void(store)
-    if found != facts and not store.indices():  # a start that failed: a run without records belongs to nobody
-        store.describe({"configuration": facts, "subset": []})
-        if store.indices():  # written meanwhile by somebody who took the run for theirs
-            _void(store, run)
-        found = facts
+def _check_own(store: ResultStore, facts: Facts, run: Place) -> None:
+    """Refuse a place that cannot be written, and a run that is void or of another configuration; it may have none yet."""
+    if store.begun:
+        check_not_void(store)
+        _check_configuration(store.facts().get("configuration", facts), facts, run)
+    store.claim("began", datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+def _begin(store: ResultStore, facts: Facts, run: Place, about: Facts, chosen: Sequence[int]) -> None:
+    """Make the run that of this configuration, in one step before its first record, so that it holds no record of another."""
+    _check_configuration(store.claim("configuration", facts), facts, run)
+    store.describe(about)
+    store.enlarge("subset", chosen)
+
+
+def _check_configuration(found: Facts, facts: Facts, run: Place) -> None:
     if found != facts:
         raise RunError(
             f"{run} holds another configuration ({'; '.join(differences(found, facts))}); "
             "give --out another directory, or the settings it was begun with"
         )
-
-
-def _check_owned(store: ResultStore, facts: Facts, run: Place) -> None:
-    """After the first record: somebody else may have taken the run over while it had none."""
-    if store.facts()["configuration"] != facts:
-        _void(store, run)
-
-
-def _void(store: ResultStore, run: Place) -> NoReturn:
-    """Two configurations wrote into one run: nothing in it may be used."""
-    reason = "two configurations were begun in it at the same time"
-    store.describe({VOID: reason})
-    raise RunError(f"{run} is void: {reason}; certify each into a directory of its own")
 
 
 def check_same(found: Mapping[str, object], here: Mapping[str, object], run: Place) -> None:

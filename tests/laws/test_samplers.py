@@ -155,10 +155,10 @@ def test_the_uniform_law_is_fine_near_zero() -> None:
 
 def test_draws_beyond_float32_are_cut_off() -> None:
     law = Pareto(beta=0.3)
-    noise = Noise(law, 1e36)
+    noise = Noise(law, 1e30)
     drawn = noise.draw(40_000, (1,), draws_for(5, 0, Stage.ESTIMATE, 0, dtype=noise.sampling_dtype))
     assert bool(drawn.isfinite().all())
-    assert 1e-2 < float((drawn.abs() == torch.finfo(torch.float32).max).double().mean()) < 0.5
+    assert 1e-3 < float((drawn.abs() == torch.finfo(torch.float32).max).double().mean()) < 1e-2
 
 
 @pytest.mark.parametrize("law", EVERY, ids=str)

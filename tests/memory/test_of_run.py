@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,8 @@ from torch import Tensor, nn
 import smoothcert as sc
 from smoothcert.data import ArrayDataset
 from smoothcert.errors import InputError, RunError, SettingError, StoreError
+from smoothcert.identity import name_for
+from smoothcert.memory.of_run import check_kept
 from smoothcert.recertify import recertify
 from smoothcert.records.promise import Promise
 from smoothcert.records.record import Record
@@ -186,6 +189,26 @@ def test_a_run_is_not_continued_without_its_memory(tmp_path: Path) -> None:
     assert len(records(run)) == 1
     with pytest.raises(SettingError, match="settled by a memory"):
         recertify(run, tmp_path / "again", {"alpha": 0.01})
+
+
+def test_a_run_is_not_continued_with_a_memory_that_promised_otherwise(tmp_path: Path) -> None:
+    """A memory begun anew, and settled in another order by the same run elsewhere: it has every index, and other promises."""
+    data, memory = rows(0.05, -0.01, -0.3), tmp_path / "m.sqlite"
+    sc.certify_all(leaky(), data, tmp_path / "old", memory=memory, indices=[0, 1])
+    memory.unlink()
+    for index in (1, 0):
+        sc.certify_all(leaky(), data, tmp_path / "new", memory=memory, indices=[index])
+    told = [[(record.label, record.region_radius) for record in records(tmp_path / name)] for name in ("old", "new")]
+    assert told[0][0][0] != told[1][0][0]  # the same input, another label
+    with pytest.raises(RunError, match="lacks the promises of 2 inputs .* or has others for them .index 0"):
+        sc.certify_all(leaky(), data, tmp_path / "old", memory=memory)
+    sc.certify_all(leaky(), data, tmp_path / "new", memory=memory)
+    own = records(tmp_path / "new")[0]
+    with open_run(tmp_path / "new") as store, sc.Memory.open(memory) as kept:
+        run = name_for(store.facts()["configuration"])
+        check_kept(kept, run, [own], "here")
+        with pytest.raises(RunError, match="or has others for them"):
+            check_kept(kept, run, [replace(own, region_radius=1.001 * own.region_radius)], "here")
 
 
 @pytest.mark.parametrize(

@@ -247,13 +247,13 @@ def losing(memory: Memory, word: str, *, done: bool) -> Iterator[None]:
     connection = server._connected()
     plain = connection.execute
 
-    def execute(query: Any, *values: Any) -> Any:
+    def execute(query: Any, *values: Any, **how: Any) -> Any:
         if str(query) == word if word == "COMMIT" else word in str(query):
             connection.execute = plain
             if done:
-                plain(query, *values)
+                plain(query, *values, **how)
             connection.close()
-        return plain(query, *values)
+        return plain(query, *values, **how)
 
     connection.execute = execute
     with pytest.warns(UserWarning, match="lost the connection to postgresql://smoothcert@127"):
@@ -311,6 +311,21 @@ def test_a_server_that_went_back_is_refused() -> None:
             other.settle(certificate_at(9, DIM))
         with pytest.raises(StoreError, match="has lost promise 3"):
             memory.settle(certificate_at(4, DIM))
+
+
+def test_a_list_of_promises_makes_nothing_forgotten() -> None:
+    """Who has read five promises, and lists them when the server holds three, must not go on as if it had read three."""
+    with Memory.open(f"{URL}#listed") as memory, psycopg.connect(URL, autocommit=True) as db:
+        for index in range(5):
+            memory.settle(certificate_at(index, DIM))
+        assert len(memory) == 5
+        db.execute("DELETE FROM smoothcert.memory_promises WHERE memory = 'listed' AND sequence > 3")
+        assert len(list(memory.promises())) == 3
+        with Memory.open(f"{URL}#listed") as other:
+            for index in (8, 9):
+                other.settle(certificate_at(index, DIM))
+        with pytest.raises(StoreError, match="has lost promise 5"):
+            memory.settle(certificate_at(6, DIM))
 
 
 def test_a_settler_that_stands_still_loses_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -408,6 +423,48 @@ def test_tables_of_another_version_are_refused_untouched() -> None:
                 act()
         for table in ("facts", "memory_facts"):
             assert db.execute(f"SELECT count(*) FROM smoothcert.{table}").fetchall() == [(0,)]
+
+
+def test_tables_that_changed_while_the_connection_was_lost_are_refused() -> None:
+    with psycopg.connect(URL, autocommit=True) as db:
+        db.execute("CREATE DATABASE changing")
+    url = URL.replace("/postgres", "/changing")
+    with PostgresStore(url, "a") as store, psycopg.connect(url, autocommit=True) as db:
+        store.append(record_at(0), 1.0)
+        db.execute("UPDATE smoothcert.format SET version = 99")
+        store._server._connected().close()
+        with pytest.warns(UserWarning, match="trying again"), pytest.raises(StoreError, match="have version 99"):
+            store.append(record_at(1), 1.0)
+        assert db.execute("SELECT count(*) FROM smoothcert.records").fetchall() == [(1,)]
+
+
+def test_a_memory_of_another_format_is_refused() -> None:
+    place = f"{URL}#format"
+    with Memory.open(place) as memory, psycopg.connect(URL, autocommit=True) as db:
+        memory.settle(certificate_at(0, DIM))
+        db.execute("UPDATE smoothcert.memory_facts SET value = '2' WHERE memory = 'format' AND name = 'format'")
+    for create in (True, False):
+        with pytest.raises(StoreError, match="has format 2; this smoothcert reads format 1 alone"):
+            Memory.open(place, create=create)
+
+
+def test_how_a_database_tells_texts_and_numbers_changes_nothing() -> None:
+    """Without an encoding texts would come as bytes, and a void run as one that is not; rounded floats as damage."""
+    with psycopg.connect(URL, autocommit=True) as db:
+        db.execute("CREATE DATABASE tells ENCODING 'SQL_ASCII' TEMPLATE template0")
+        db.execute("ALTER DATABASE tells SET extra_float_digits = 0")
+        db.execute("ALTER DATABASE tells SET bytea_output = escape")
+    url = URL.replace("/postgres", "/tells")
+    with PostgresStore(url, "rün") as store, Memory.open(f"{url}#rün", owner={"a": 1}) as memory:
+        assert store.claim("configuration", {"a": "ü"}) == {"a": "ü"}
+        store.append(record_at(0), 0.1 + 0.2)
+        store.describe({"void": "for a reason"})
+        assert store.facts() == {"configuration": {"a": "ü"}, "void": "for a reason"}
+        assert (texts(store), store.seconds()) == ([record_at(0).to_json()], {0: 0.1 + 0.2})
+        given = [packed_certificate(memory.settle(certificate_at(index, DIM), index=index)) for index in range(9)]
+        assert [
+            packed_certificate(memory.settle(certificate_at(index, DIM), index=index)) for index in range(9)
+        ] == given
 
 
 def test_a_server_that_forgets_and_one_that_only_reads_are_refused() -> None:

@@ -79,11 +79,12 @@ def where_it_began(run: Place) -> dict[str, str]:
 def kept_by(run: Place) -> Source:
     """The settings that a run was certified with; of one made in Python, what its configuration tells of them."""
     from smoothcert.maths.grid import box_of
-    from smoothcert.store import directory_of, open_run
+    from smoothcert.store import check_filled, directory_of, open_run
 
     with open_run(run) as store:
         facts = store.facts()
     configuration = facts.get("configuration", {})
+    check_filled(run, configuration)
     if "imported_from" in configuration:
         raise RunError(
             f"{run} was imported from a log, which holds neither model nor noise, so there is nothing to ask; "

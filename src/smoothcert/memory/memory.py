@@ -140,7 +140,11 @@ class Memory:
 
     def indices(self, run: str = "") -> set[int]:
         """The inputs of a run for which a promise was made."""
-        return self._file.indices(run)
+        return set(self.settled(run))
+
+    def settled(self, run: str = "") -> dict[int, tuple[int, float]]:
+        """Label and radius of the promise for each input of a run that has one, by index."""
+        return self._file.settled(run)
 
     def answer(self, x: ArrayLike) -> int | None:
         """The label promised at this input, without asking the model; None where nothing was promised.

@@ -83,12 +83,18 @@ def check_memory(records: Iterable[Record], memory: Memory | None, run: Place) -
 
 
 def check_kept(memory: Memory, run: str, records: Iterable[Record], place: Place) -> None:
-    """Refuse a memory that has lost what a run's records promise: later inputs would be settled against too little."""
+    """Refuse a memory that does not hold what a run's records promise: later inputs would be settled against something else."""
     # What an abstention takes over from a stored region is no promise of its own.
-    made = {r.index for r in records if r.label is not None and not (r.rule == RULE and r.region_radius == 0)}
-    lost = sorted(made - memory.indices(run))
+    own = (r for r in records if r.label is not None and not (r.rule == RULE and r.region_radius == 0))
+    kept = memory.settled(run)
+
+    def holds(record: Record) -> bool:
+        label, radius = kept.get(record.index, (None, 0.0))
+        return label == record.label and radius >= record.region_radius  # behind a front a record says less
+
+    lost = [record.index for record in own if not holds(record)]
     if lost:
         raise RunError(
-            f"the memory {memory.name} lacks the promises of {len(lost)} inputs of {place} (index {lost[0]} is the "
-            "first); give the memory that this run was begun with, or certify into a new directory"
+            f"the memory {memory.name} lacks the promises of {len(lost)} inputs of {place}, or has others for them (index {lost[0]} "
+            "is the first); give the memory that this run was begun with, or certify into a new directory"
         )

@@ -32,7 +32,7 @@ class ResultStore(Plugin, ABC):
     - What a method wrote survives a crash of the program from the moment when the method returns, unless the store is
       not ``lasting``; and whoever opens the same place sees it.
     - An index is recorded once: to append it again is harmless and changes nothing. ``append_all`` keeps all or none.
-    - ``claim`` is one step, also between processes.
+    - ``claim`` and ``enlarge`` are one step each, also between processes.
     - An array is known by its content, under the same address in every store.
     - An object is used by one thread at a time, and may be used again after ``close``.
     """
@@ -58,6 +58,10 @@ class ResultStore(Plugin, ABC):
     @abstractmethod
     def claim(self, name: str, value: Any) -> Any:
         """Keep a fact unless there is one of this name already, in one step; the one that is kept."""
+
+    @abstractmethod
+    def enlarge(self, name: str, values: Iterable[int]) -> None:
+        """Add numbers to a fact that is a sorted list of them, begun if there is none, in one step."""
 
     # Its inputs
 
@@ -181,8 +185,8 @@ class Keeper(Protocol):
     def of(self, run: str, index: int) -> Promise | None:
         """The promise made for this input of a run, if any."""
 
-    def indices(self, run: str) -> set[int]:
-        """The inputs of a run for which a promise was made."""
+    def settled(self, run: str) -> dict[int, tuple[int, float]]:
+        """Label and radius of the promise for each input of a run that has one, by index."""
 
     def close(self) -> None:
         """Let go of what is held open."""

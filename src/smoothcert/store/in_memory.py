@@ -50,6 +50,11 @@ class TableStore(ResultStore):
         with self.tables() as tables:
             return json.loads(tables.facts.setdefault(name, json.dumps(value)))
 
+    def enlarge(self, name: str, values: Iterable[int]) -> None:
+        with self.tables() as tables:
+            kept = json.loads(tables.facts.get(name, "[]"))
+            tables.facts[name] = json.dumps(sorted({*kept, *values}))
+
     def append_all(self, rows: Iterable[Row]) -> None:
         new: dict[int, tuple[str, float, Picture | None]] = {}
         for record, seconds, picture in rows:

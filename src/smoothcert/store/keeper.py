@@ -125,11 +125,11 @@ class MemoryFile:
         found = list(self._selected("run = ? AND idx = ?", run, index))
         return found[0] if found else None
 
-    def indices(self, run: str) -> set[int]:
-        """The inputs of a run for which a promise was made."""
+    def settled(self, run: str) -> dict[int, tuple[int, float]]:
+        """Label and radius of the promise for each input of a run that has one, by index."""
+        query = "SELECT idx, label, radius FROM memory_promises WHERE run = ? AND idx IS NOT NULL"
         with self.explained():
-            found = self._db.execute("SELECT idx FROM memory_promises WHERE run = ? AND idx IS NOT NULL", (run,))
-            return {index for (index,) in found}
+            return {index: (label, radius) for index, label, radius in self._db.execute(query, (run,))}
 
     def _selected(self, condition: str, *values: str | int) -> Iterator[Promise]:
         with self.explained():

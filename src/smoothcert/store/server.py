@@ -131,7 +131,8 @@ class Server:
         """Let go of the connection."""
         if self._owner == os.getpid():  # a fork must not say goodbye on the socket of its parent
             self._release()
-        self._connection, self._inside = None, False
+        # What is there when it is reached again may be other tables.
+        self._connection, self._inside, self._ready = None, False, False
 
     def insist(self, act: Callable[[], Given]) -> Given:
         """What the act gives; after a lost connection it is done again, so it must find out what it has done before."""
@@ -167,7 +168,8 @@ class Server:
 
         def act() -> list[tuple[Any, ...]]:
             with self._explained():
-                return self._connected().execute(query, values).fetchall()
+                # In binary: a database may be set to tell floats as texts that are not exact.
+                return self._connected().execute(query, values, binary=True).fetchall()
 
         return self.insist(act)
 
@@ -262,6 +264,7 @@ class Server:
                 connect_timeout=10,
                 target_session_attrs="read-write",
                 application_name="smoothcert",
+                client_encoding="utf8",  # texts of a database without an encoding would come as bytes
                 **secret,
             )
         except psycopg.Error as problem:

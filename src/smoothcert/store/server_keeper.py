@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from smoothcert.errors import StoreError
 from smoothcert.records.promise import Promise
-from smoothcert.store.keeper import checksum, packed, unpacked
+from smoothcert.store.keeper import FORMAT, checksum, packed, unpacked
 from smoothcert.store.server import Server, lock_key
 
 Given = TypeVar("Given")
@@ -38,11 +38,16 @@ class ServerKeeper:
             raise StoreError(
                 f"there is no memory at {self.name}; make one with smoothcert certify --memory, or Memory.open"
             )
+        found = self.facts().get("format")
+        if found != FORMAT:
+            raise StoreError(
+                f"the memory {self.name} has format {found}; this smoothcert reads format {FORMAT} alone: use the one that made it"
+            )
 
     def _create(self) -> None:
         with self.transaction():
             if not _exists(self._server, self._memory):
-                self.describe({"format": 1})
+                self.describe({"format": FORMAT})
 
     def insist(self, act: Callable[[], Given]) -> Given:
         return self._server.insist(act)
@@ -83,8 +88,9 @@ class ServerKeeper:
             rows = [row for row in rows if row[0] > sequence]
             for row in rows:
                 yield self._unpacked(row)
-                self._last = (row[0], row[-1])
-            sequence = self._last[0]
+                sequence = row[0]
+                if sequence > self._last[0]:  # who only lists them again must not make what was known here forgotten
+                    self._last = (sequence, row[-1])
 
     def _check_last(self, rows: list[tuple[Any, ...]]) -> None:
         """Refuse a server that has gone back, to a backup or a standby that lagged: what is known here would be contradicted."""
@@ -102,9 +108,9 @@ class ServerKeeper:
         found = self._selected("run = %s AND idx = %s", run, index)
         return found[0] if found else None
 
-    def indices(self, run: str) -> set[int]:
-        query = "SELECT idx FROM smoothcert.memory_promises WHERE memory = %s AND run = %s AND idx IS NOT NULL"
-        return {index for (index,) in self._server.rows(query, self._memory, run)}
+    def settled(self, run: str) -> dict[int, tuple[int, float]]:
+        query = "SELECT idx, label, radius FROM smoothcert.memory_promises WHERE memory = %s AND run = %s AND idx IS NOT NULL"
+        return {index: (label, radius) for index, label, radius in self._server.rows(query, self._memory, run)}
 
     def _selected(self, condition: str, *values: str | int) -> list[Promise]:
         return [self._unpacked(row) for row in self._rows(condition, *values)]

@@ -73,6 +73,14 @@ class SqlStore(ResultStore):
         self._transacted(lambda: self._insert("facts", [row], replace=False))
         return self.facts()[name]
 
+    def enlarge(self, name: str, values: Iterable[int]) -> None:
+        def act() -> None:
+            there = self._found("value", "facts", "AND name = %s", name)
+            kept = {value for (text,) in there for value in _fact(name, text)}
+            self._insert("facts", [(name, json.dumps(sorted(kept.union(values))))], replace=True)
+
+        self._transacted(act)
+
     def append_all(self, rows: Iterable[Row]) -> None:
         first: dict[int, Row] = {}
         for row in rows:

@@ -132,6 +132,14 @@ class StoreSuite(Suite):
             again.describe({"notes": {"b": 0.1}, "classes": None})
             assert store.facts() == {"notes": {"b": 0.1}, "shape": [1, 2], "classes": None}
 
+    def test_a_list_grows(self, member: Factory) -> None:
+        """What two callers add is there from both, once and in order; other facts stay."""
+        with places(member) as (_, store, again):
+            store.describe({"shape": [1, 2]})
+            store.enlarge("subset", [5, 3])
+            again.enlarge("subset", range(3, 5))
+            assert store.facts() == {"shape": [1, 2], "subset": [3, 4, 5]}
+
     def test_what_was_handed_over_may_change(self, member: Factory) -> None:
         """What is kept is a copy, and so is what is given out."""
         with places(member) as (_, store, _):
@@ -209,13 +217,14 @@ class StoreSuite(Suite):
     def test_of_many_claims_at_once_one_stands(self, member: Factory) -> None:
         """Threads, each with a store of its own at one place; ten times."""
         for _ in range(10):
-            with places(member) as (place, _, _):
+            with places(member) as (place, store, _):
                 gate, kept = threading.Barrier(4), dict[int, int]()
 
                 def claim(number: int, place: Path = place, gate: Any = gate, kept: dict[int, int] = kept) -> None:
                     with member(place) as own:
                         gate.wait()
                         kept[number] = own.claim("number", number)
+                        own.enlarge("subset", [number])
 
                 threads = [threading.Thread(target=claim, args=(number,)) for number in range(4)]
                 for thread in threads:
@@ -224,6 +233,7 @@ class StoreSuite(Suite):
                     thread.join()
                 assert len(kept) == 4, f"{len(kept)} of 4 claims came back"
                 assert len(set(kept.values())) == 1, f"several claims were told that they stand: {kept}"
+                assert store.facts()["subset"] == [0, 1, 2, 3], f"{store} lost what one of several added"
 
     def test_a_memory_is_kept_if_it_says_so(self, member: Factory) -> None:
         """Promises inside the run outlive the object that made them, and as long as the run."""
