@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from smoothcert.certificates import Certificate
-from smoothcert.errors import StoreError
+from smoothcert.errors import RunError, StoreError
 from smoothcert.maths import FloatArray
 from smoothcert.memory.memory import Memory
 from smoothcert.records.promise import Promise, given_before
@@ -35,6 +35,7 @@ class Promises:
         self.memory, self.domain = memory, domain
         self._thread = ThreadPoolExecutor(1, "memory")
         self._down: tuple[float, str] = (0.0, "")
+        self.broken: RunError | None = None  # once it is void, by whoever found that the classifier changed
 
     async def hit(self, center: FloatArray, *, bare: bool) -> Answer | None:
         """What was promised at this point; bare: also where it is a prediction, which is worth no radius."""
@@ -93,6 +94,9 @@ class Promises:
                 return act()
             except StoreError as problem:
                 self._down = (time.monotonic() + PAUSE, str(problem))
+                raise
+            except RunError as problem:
+                self.broken = problem
                 raise
 
         return await asyncio.get_running_loop().run_in_executor(self._thread, tried)

@@ -63,7 +63,7 @@ class Service:
         self.points, self.line = Points(settings.remember, math.prod(self.shape)), Line[Point](settings.queue)
         self.metrics.waiting.set_function(lambda: len(self.line))
         self.certificates = 0
-        self.broken: BaseException | None = None
+        self._changed: RunError | None = None
         self._nothing = Certificate(None, Bound(0.0, smoother.plan.alpha, 0), None, Soundness.GLOBAL)
         self._held = ExitStack()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -100,6 +100,11 @@ class Service:
         await asyncio.to_thread(self.smoother.close)
         if self.promises is not None:
             await asyncio.to_thread(self.promises.close)
+
+    @property
+    def broken(self) -> RunError | None:
+        """Why nothing is answered any more."""
+        return self._changed or (None if self.promises is None else self.promises.broken)
 
     # What may be asked
 
@@ -339,7 +344,7 @@ class Service:
         try:
             await asyncio.to_thread(self.smoother.confirm)
         except NotFixed as problem:
-            self.broken = RunError(f"the classifier changed while it was served: {problem}")
+            self._changed = RunError(f"the classifier changed while it was served: {problem}")
             if self.promises is not None:
                 await self.promises.void(str(problem))
 
