@@ -7,10 +7,14 @@ import json
 import random
 import socket
 import ssl
+import struct
 import subprocess
+import threading
 import time
+import tracemalloc
+import zlib
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +23,14 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from tests.serve.conftest import Running, at, serving, until
+from tests.serve.conftest import PLANE, Running, at, serving, smoother_with, until
 
 from smoothcert.client import Client, ServerError
 from smoothcert.data import ArrayDataset
-from smoothcert.errors import SettingError
+from smoothcert.errors import InputError, SettingError
 from smoothcert.memory.memory import Memory
 from smoothcert.noise import Noise
+from smoothcert.serve.inputs import numbers
 from smoothcert.serve.messages import Answer
 from smoothcert.serve.server import server_of
 from smoothcert.serve.settings import TOKEN, Serving
@@ -79,6 +84,7 @@ def hostile() -> Iterator[tuple[str, dict[str, Any], bytes]]:
         yield path, JSON, b'{"input": [Infinity, 0, 0, -Infinity]}'
         yield path, JSON, b'{"input": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
         yield path, JSON, b'{"a":' * 50_000 + b"1" + b"}" * 50_000
+        yield path, JSON, b'{"input": ' + b"[" * 900 + b"]" * 900 + b"}"
         yield path, JSON, b'{"input": [' + b"9" * 5_000 + b", 0, 0, 0]}"
         yield path, JSON, b'{"input": ' + b"0," * 30_000
         for kind in ("", "text/plain", "image/png", "image/jpeg", "application/x-www-form-urlencoded", "image/gif"):
@@ -134,6 +140,47 @@ def test_whatever_is_sent_is_refused_with_a_reason_and_promises_nothing() -> Non
         assert running.client.status().promises == 0
         assert running.client.certify(at(1.0)).label == 1
     assert running.service.promises.memory.tally[0] == 1
+
+
+def test_a_text_among_numbers_takes_no_more_room_than_it_has() -> None:
+    """numpy makes all of them texts of that length: a request of four megabytes took eight gigabytes."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match="no number"):
+            numbers(["a" * 5_000, *[0] * 9_999], (10_000,))
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_body_is_let_go_while_its_votes_are_cast() -> None:
+    gate = threading.Event()
+
+    def gated(batch: torch.Tensor) -> torch.Tensor:
+        gate.wait()
+        return PLANE(batch)
+
+    body = b'{"input": [1, 0, 0, 0]' + b" " * 1_000_000 + b"}"
+    head = f"Host: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    with serving(smoother_with(gated, check=False, identity="gated")) as running, ExitStack() as open_ones:
+        tracemalloc.start()
+        try:
+            for number in range(1, 5):
+                asker = open_ones.enter_context(socket.create_connection(("127.0.0.1", running.port)))
+                asker.sendall(f"POST /certify HTTP/1.1\r\n{head}".encode() + body)
+                until(lambda n=number: [len(p.listeners) for p in running.service.points.unfinished()] == [n])
+            assert tracemalloc.get_traced_memory()[0] < 2_000_000, "four bodies of a megabyte are kept"
+        finally:
+            tracemalloc.stop()
+            gate.set()
+
+
+def test_a_batch_does_not_crowd_itself_out_of_a_short_line() -> None:
+    with serving(queue=2) as running:
+        rows = [value for second in range(8) for value in at(1.0, 9.0 * second)]
+        given = {"inputs": [{"name": "input", "shape": [8, 4], "datatype": "FP64", "data": rows}]}
+        reply = running.client.http.post("/v2/models/smoothcert/infer", json=given)
+        assert (reply.status_code, reply.json()["outputs"][0]["data"]) == (200, [1] * 8)
 
 
 def test_raw_garbage_does_not_hurt(running: Running) -> None:
@@ -274,6 +321,19 @@ def test_pictures_are_taken_as_the_numbers_that_they_hold() -> None:
         same = running.client.certify([[[1.0, 0.0], [0.0, 128 / 255]]], radii=[0.1])
         assert (same.source, same.radius) == ("memory", answer.radius)
         assert running.client.certify(as_jpeg.getvalue()).label == 1
+        with pytest.raises(ServerError, match="422.*a request may have 100"):
+            running.client.certify(as_png.getvalue(), radii=[0.1] * 101)
+        for depth in (8, 16):
+            rows = (b"\0" + bytes(2 * 3 * depth // 8)) * 2
+            parts = (
+                (b"IHDR", struct.pack(">IIBBBBB", 2, 2, depth, 2, 0, 0, 0)),
+                (b"IDAT", zlib.compress(rows)),
+                (b"IEND", b""),
+            )
+            chunks = [struct.pack(">I", len(d)) + n + d + struct.pack(">I", zlib.crc32(n + d)) for n, d in parts]
+            coloured = b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+            reply = running.client.http.post("/predict", content=coloured, headers={"Content-Type": "image/png"})
+            assert reply.status_code == {8: 200, 16: 422}[depth], "what is finer than the grid would be rounded"
         for wrong in (large.getvalue(), as_png.getvalue()[:40], b"\xff\xd8" + bytes(50)):
             with pytest.raises(ServerError, match="422"):
                 running.client.certify(wrong)
@@ -336,7 +396,10 @@ def test_the_open_inference_protocol_is_spoken_to_a_stranger(running: Running) -
 
 def test_metrics_status_and_documentation_are_there(running: Running) -> None:
     running.client.certify(at(1.0))
+    running.client.http.get("/v2/health/ready")
     text = running.client.http.get("/metrics").text
+    assert 'requests_total{kind="certify",status="200"}' in text
+    assert 'requests_total{kind="other",status="200"}' in text, "who asks for health is counted among those who infer"
     for name in (
         "requests_total",
         "hits_total",

@@ -16,7 +16,7 @@ from smoothcert.errors import InputError, SettingError, SmoothcertError
 from smoothcert.report.document import POLICY, document
 from smoothcert.report.fairness import MEANING
 from smoothcert.serve import inputs
-from smoothcert.serve.asking import as_text, following, last, reply, while_there
+from smoothcert.serve.asking import as_text, last, reply, while_there, whole
 from smoothcert.serve.guard import Guard
 from smoothcert.serve.line import Full
 from smoothcert.serve.messages import Answer, Asked, Kept, Status
@@ -127,7 +127,7 @@ def _plain(app: FastAPI, state: State) -> None:
         answers = service.certify(x, asked, request.state.client, looks=looks)
         if not looks:
             return reply(await while_there(request, last(answers)))
-        first = await while_there(request, following(answers))  # what is refused has its status
+        first = await while_there(request, anext(answers))  # what is refused has its status
         return StreamingResponse(_events(first, answers), media_type="text/event-stream")
 
     @app.post("/predict", responses={200: {"model": Answer}}, openapi_extra=BODY)
@@ -163,7 +163,7 @@ def _plain(app: FastAPI, state: State) -> None:
 async def _read(request: Request, service: Service) -> tuple[Tensor, Asked]:
     """The input in a body, and what is wanted."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    body = await request.body()
+    body = await whole(request)
     if kind in inputs.PICTURES:
         query = request.query_params
         return inputs.picture(body, kind, service.shape, service.grid), inputs.asked_in_query(query)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any, TypeVar
 
 from fastapi import Request, Response
@@ -14,9 +14,15 @@ Value = TypeVar("Value")
 GONE = 499  # as others call a client that closed the connection
 
 
-async def while_there(request: Request, work: Coroutine[Any, Any, Value]) -> Value:
+async def whole(request: Request) -> bytes:
+    """The body, which the door passes on in one piece; not ``request.body()``, which would keep it until the votes are in."""
+    body: bytes = (await request.receive())["body"]
+    return body
+
+
+async def while_there(request: Request, work: Awaitable[Value]) -> Value:
     """What the work gives; it is given up when the client goes."""
-    task, gone = asyncio.create_task(work), asyncio.create_task(_gone(request))
+    task, gone = asyncio.ensure_future(work), asyncio.create_task(_gone(request))
     try:
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
@@ -46,8 +52,3 @@ def reply(value: Any) -> Response:
 async def last(values: AsyncIterator[Value]) -> Value:
     """The last of several, of which there is one at least."""
     return [value async for value in values][-1]
-
-
-async def following(values: AsyncIterator[Value]) -> Value:
-    """The next of several."""
-    return await anext(values)

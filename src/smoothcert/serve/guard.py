@@ -21,7 +21,7 @@ Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 log = logging.getLogger("smoothcert.serve")
 OPEN = ("/", "/v2/health/live", "/v2/health/ready")  # hold nothing secret, and are asked by what knows no token
-KINDS = {"certify": "certify", "predict": "predict", "promises": "promise", "v2": "infer"}
+KINDS = ("certify", "predict", "promises", "infer")  # of requests, by a part of their path
 HEADERS = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
@@ -87,8 +87,7 @@ class _Visit:
         try:
             self.client = self.guard.let_in(self.scope, self.headers)
             self.scope["state"] = {"id": self.id, "client": self.client}
-            body = await self._body(receive)
-            await self.guard.app(self.scope, _after(body, receive), self.send)
+            await self.guard.app(self.scope, _after(await self._body(receive), receive), self.send)
         except Refusal as refused:
             await self._refuse(refused.status, str(refused), refused.headers)
         except asyncio.CancelledError:
@@ -138,7 +137,7 @@ class _Visit:
 
     def _told(self) -> None:
         seconds, metrics = time.perf_counter() - self.began, self.guard.metrics()
-        kind = KINDS.get(self.scope["path"].lstrip("/").partition("/")[0], "other")
+        kind = next((part for part in self.scope["path"].split("/") if part in KINDS), "other")
         if metrics is not None:
             metrics.requests.labels(kind, self.status).inc()
             metrics.seconds.labels(kind).observe(seconds)
@@ -148,14 +147,10 @@ class _Visit:
 
 
 def _after(body: bytes, receive: Receive) -> Receive:
-    """What the application receives: the body at once, and then whatever happens to the connection."""
-    given = False
+    """What the application receives: the body at once, which nobody else keeps, and then whatever happens to the connection."""
+    bodies = [body]
 
     async def next_message() -> Message:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
+        return {"type": "http.request", "body": bodies.pop(), "more_body": False} if bodies else await receive()
 
     return next_message

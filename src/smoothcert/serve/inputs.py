@@ -6,6 +6,7 @@ import io
 import json
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import numpy as np
@@ -47,7 +48,7 @@ def asked_of(given: Mapping[str, Any]) -> Asked:
             raise InputError(f"{name[:40]!r} is nothing that can be asked; known: input, {', '.join(KINDS)}")
         several = value if isinstance(value, list) else [value]
         whole = isinstance(value, kinds) and all(isinstance(one, int | float) for one in several)
-        if value is not None and (not whole or any(isinstance(one, bool) for one in several) or len(several) > 100):
+        if value is not None and (not whole or any(isinstance(one, bool) for one in several)):
             raise InputError(f"{name} must be a number{', or a list of numbers' if name == 'radii' else ''}")
     return Asked(**{name: value for name, value in given.items() if value is not None})
 
@@ -61,16 +62,14 @@ def asked_in_query(query: Mapping[str, str]) -> Asked:
 
 
 def numbers(values: Any, shape: tuple[int, ...]) -> FloatArray:
-    """Nested lists, or a flat one, as an array of this shape; nothing but finite numbers."""
-    if not isinstance(values, list):
+    """Nested lists, or a flat one, of no more numbers than this shape has, as an array."""
+    if not isinstance(values, list) or len(values) > math.prod(shape):
         raise InputError(f"input must be a list of numbers of shape {list(shape)}, nested or flat")
-    try:
-        array = np.asarray(values)
-    except (ValueError, OverflowError, RecursionError):
-        raise InputError(f"input is ragged or nested too deeply; give numbers of shape {list(shape)}") from None
-    if array.dtype.kind not in "fiu":
-        raise InputError("input holds something that is no number; give plain numbers of JSON")
-    return array.astype(float)
+    with suppress(ValueError, OverflowError, RecursionError):
+        array = np.array(values, dtype=object)  # as they are: else one long text would make texts as long of all
+        if {*map(type, array.ravel())} <= {int, float}:
+            return array.astype(float)
+    raise InputError(f"input is ragged, or holds something that is no number; give numbers of shape {list(shape)}")
 
 
 def shaped(array: FloatArray, shape: tuple[int, ...]) -> Tensor:
@@ -95,8 +94,8 @@ def picture(body: bytes, kind: str, shape: tuple[int, ...], grid: float | None) 
                 raise InputError(
                     f"the picture is {image.size[0]}×{image.size[1]}; this server takes {shape[2]}×{shape[1]}"
                 )
-            if image.mode.startswith(("I", "F")):
-                raise InputError("the picture has more than 8 bits per pixel; convert it first")
+            if kind == "image/png" and body[24] > 8:  # Pillow would round colours
+                raise InputError("the picture has more than 8 bits per channel; convert it first")
             plain = image.convert("L" if shape[0] == 1 else "RGB")
     except InputError:
         raise

@@ -26,7 +26,7 @@ class Line(Generic[Waiting]):
     """
 
     def __init__(self, most: int) -> None:
-        self.most = most
+        self.most, self.each = most, max(1, most // 2)
         self._clients: OrderedDict[str, deque[Waiting]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -35,7 +35,7 @@ class Line(Generic[Waiting]):
     def put(self, client: str, what: Waiting) -> None:
         """Stand in line; Full if there is no room."""
         own = self._clients.get(client, ())
-        if len(self) >= self.most or len(own) >= max(1, self.most // 2):
+        if len(self) >= self.most or len(own) >= self.each:
             raise Full(len(self))
         self._clients.setdefault(client, deque()).append(what)
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from smoothcert.errors import SettingError
 from smoothcert.registry import Checked, setting
+
+RADII = 100  # of one request, at most
 
 
 @dataclass(frozen=True)
@@ -15,6 +18,11 @@ class Asked(Checked):
     radii: tuple[float, ...] = setting((), "stop once each of these radii is proved or out of reach", above=0)
     votes: int | None = setting(None, "stop at the first look after so many votes", least=1)
     deadline: float | None = setting(None, "answer within so many seconds", above=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.radii) > RADII:
+            raise SettingError(f"{len(self.radii)} radii were asked for; a request may have {RADII}")
 
     @property
     def limited(self) -> bool:

@@ -15,7 +15,7 @@ import smoothcert
 from smoothcert.errors import InputError
 from smoothcert.maths import FloatArray
 from smoothcert.serve import inputs
-from smoothcert.serve.asking import last, reply, while_there
+from smoothcert.serve.asking import last, reply, while_there, whole
 from smoothcert.serve.messages import Answer, Asked
 from smoothcert.serve.service import Service
 from smoothcert.serve.settings import Serving
@@ -58,16 +58,15 @@ def routes(ready: Callable[[], Service], settings: Serving) -> APIRouter:
     async def model(name: str) -> dict[str, Any]:
         """What the model takes and gives."""
         _known(name, settings)
-        shape = [-1, *ready().shape]
         given = [{"name": output, "datatype": kind, "shape": [-1]} for output, kind in OUTPUTS.items()]
-        taken = [{"name": "input", "datatype": kind, "shape": shape} for kind in ("FP32",)]
-        return {"name": name, "versions": ["1"], "platform": "smoothcert", "inputs": taken, "outputs": given}
+        taken = {"name": "input", "datatype": "FP32", "shape": [-1, *ready().shape]}
+        return {"name": name, "versions": ["1"], "platform": "smoothcert", "inputs": [taken], "outputs": given}
 
     @router.post("/models/{name}/infer")
     async def infer(name: str, request: Request) -> Response:
         """A certificate for each input of a batch; parameters radii, votes and deadline are those of /certify."""
         _known(name, settings)
-        service, given = ready(), _read(await request.body(), request.headers.get(BINARY))
+        service, given = ready(), _read(await whole(request), request.headers.get(BINARY))
         batch, asked = _batch(given, service, settings.batch), _asked(given)
         answers = await while_there(request, _all(service, batch, asked, request.state.client))
         outputs = [_output(output, answers) for output in _wanted(given)]
@@ -109,7 +108,7 @@ def _batch(given: dict[str, Any], service: Service, most: int) -> list[Tensor]:
         raise InputError(f"shape must begin with the number of inputs, from 1 to {most}")
     if tuple(shape[1:]) != service.shape:
         raise InputError(f"inputs have shape {shape[1:][:8]}; this server takes {list(service.shape)}")
-    array = _numbers(data, tensor["datatype"], service.shape)
+    array = _numbers(data, tensor["datatype"], tuple(shape))
     if array.size != np.prod(shape):
         raise InputError(f"the tensor has {array.size} numbers, and its shape says {int(np.prod(shape))}")
     return [inputs.shaped(row, service.shape) for row in array.reshape(shape)]
@@ -144,7 +143,13 @@ def _output(name: str, answers: list[Answer]) -> dict[str, Any]:
 
 
 async def _all(service: Service, batch: list[Tensor], asked: Asked, client: str) -> list[Answer]:
-    tasks = [asyncio.create_task(last(service.certify(x, asked, client))) for x in batch]
+    turns = asyncio.Semaphore(service.line.each)  # so that a batch does not crowd itself out
+
+    async def answer(x: Tensor) -> Answer:
+        async with turns:
+            return await last(service.certify(x, asked, client))
+
+    tasks = [asyncio.create_task(answer(x)) for x in batch]
     try:
         return await asyncio.gather(*tasks)
     finally:

@@ -93,9 +93,6 @@ class Points:
         self.running: dict[int, Point] = {}  # votes are being cast for them; by index
         self.tries = 0  # points whose votes were begun, and of which nothing was promised
 
-    def __len__(self) -> int:
-        return len(self._points)
-
     def at(self, x: Tensor, center: FloatArray, only: int | None) -> Point:
         """The point, as it is known, or new with an index of its own."""
         point = self.known(center, only)
