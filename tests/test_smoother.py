@@ -209,3 +209,26 @@ def test_arrays_that_must_not_be_written_are_taken_without_a_word() -> None:
     finally:
         torch.set_warn_always(False)
     assert certificate.bound.trials == 100
+
+
+@pytest.mark.parametrize("costly", [False, True])
+@pytest.mark.parametrize(("dropped", "word"), [("grid", "reals, float arithmetic"), ("box", "grid 1/255")])
+def test_a_method_that_leaves_the_grid_or_the_box_is_refused(dropped: str, word: str, costly: bool) -> None:
+    """Records say once for all where the inputs lie, so votes under other noise would be told wrongly."""
+
+    class Forgetful(sc.Tuner):
+        name, reads_input = "forgetful", True
+
+        def choose(self, smoother: sc.Smoother, x: Tensor, start: sc.Noise, indices: Sequence[int]) -> sc.Noise:
+            kept = {"grid": start.grid, "box": start.box} | {dropped: None}
+            if dropped == "grid":
+                kept["box"] = None
+            return sc.Noise(start.law, start.scale.expand(x.shape), start.loc, **kept)  # type: ignore[arg-type]
+
+    Forgetful.costly = costly
+    noise = sc.Noise("gaussian", 0.5, grid=1 / 255, box=(0.0, 1.0))
+    smoother = sc.Smoother(nn.Linear(4, 2).eval(), noise, tuner=Forgetful(), select=10, estimate=100, check=False)
+    with pytest.raises(
+        SettingError, match=rf"another domain \({word}\) than it was given \(grid 1/255, clipped to 0..1\)"
+    ):
+        smoother.certify(torch.zeros(2, 4))

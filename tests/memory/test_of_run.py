@@ -6,7 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -207,6 +207,14 @@ def test_a_run_is_not_continued_with_a_memory_that_promised_otherwise(tmp_path: 
     with open_run(tmp_path / "new") as store, sc.Memory.open(memory) as kept:
         run = name_for(store.facts()["configuration"])
         check_kept(kept, run, [own], "here")
+
+        def just_settled() -> Iterator[Record]:  # by another process, while the records are read
+            settled = sc.Certificate(1, sc.Bound(0.9, 0.001, 100), region, sc.Soundness.FROZEN)
+            kept.settle(settled, index=99, run=run)
+            yield replace(own, index=99, label=1, region_radius=0.25)
+
+        region = sc.Region(np.array([40.0]), np.array(1.0), 0.25, 2.0)
+        check_kept(kept, run, just_settled(), "here")
         with pytest.raises(RunError, match="or has others for them"):
             check_kept(kept, run, [replace(own, region_radius=1.001 * own.region_radius)], "here")
 

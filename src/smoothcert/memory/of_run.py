@@ -85,8 +85,8 @@ def check_memory(records: Iterable[Record], memory: Memory | None, run: Place) -
 def check_kept(memory: Memory, run: str, records: Iterable[Record], place: Place) -> None:
     """Refuse a memory that does not hold what a run's records promise: later inputs would be settled against something else."""
     # What an abstention takes over from a stored region is no promise of its own.
-    own = (r for r in records if r.label is not None and not (r.rule == RULE and r.region_radius == 0))
-    kept = memory.settled(run)
+    own = [r for r in records if r.label is not None and not (r.rule == RULE and r.region_radius == 0)]
+    kept = memory.settled(run)  # read after the records: others may settle meanwhile
 
     def holds(record: Record) -> bool:
         label, radius = kept.get(record.index, (None, 0.0))

@@ -17,7 +17,7 @@ from torch import Tensor
 from smoothcert.asks import Noisy, Tuning, Viewed
 from smoothcert.certificates import Ballot, Soundness, weakest
 from smoothcert.echo import NUMBER, VOTES, beside, mixed
-from smoothcert.errors import InputError
+from smoothcert.errors import InputError, SettingError
 from smoothcert.estimators import Judge
 from smoothcert.estimators.bounds import random_answers
 from smoothcert.execution.counts import Count, Errand, Job, Mixed
@@ -133,7 +133,7 @@ class Inquiry:
         smoother, tuner = self.smoother, self.smoother.tuner
         x = smoother.probe(batch)
         began = perf_counter()
-        noise = tuner.choose(smoother, x.clone(), smoother.noise, batch.indices)
+        noise = self._suiting(tuner.choose(smoother, x.clone(), smoother.noise, batch.indices))
         each = (perf_counter() - began) / max(len(x), 1)
         own = tuner.reads_input or noise.per_input(x.ndim - 1)
         for position, index in enumerate(batch.indices):
@@ -141,6 +141,16 @@ class Inquiry:
             row = noise.row(position, tuple(x.shape[1:]), len(x))
             soundness = self.worth(own=own or tuner.chosen_by(row, x[position]))
             yield Item(index, x[position], row, truth, soundness, each)
+
+    def _suiting(self, noise: Noise) -> Noise:
+        """The noise that was chosen, if it lies on the grid and in the box of the user's: of these every record speaks."""
+        given = self.smoother.noise
+        if noise.domain != given.domain:
+            raise SettingError(
+                f"the method {self.smoother.tuner} chose noise for inputs in another domain ({noise.domain}) than it was given "
+                f"({given.domain}); keep the grid and the box: start.shaped(scale, loc)"
+            )
+        return noise
 
     def worth(self, *, own: bool) -> Soundness:
         """The label of certificates under noise of the input's own, or under the same for all."""
@@ -188,7 +198,7 @@ class Inquiry:
         """Each input, its noise still to be chosen."""
 
         def chosen(tuning: Tuning, truth: int | None, noise: Noise, seconds: float) -> Count:
-            item = Item(tuning.index, tuning.x, noise, truth, self.worth(own=True), seconds)
+            item = Item(tuning.index, tuning.x, self._suiting(noise), truth, self.worth(own=True), seconds)
             asked[item.index] = item
             return self._selection(item)
 
