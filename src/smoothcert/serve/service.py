@@ -326,7 +326,7 @@ class Service:
                 answer = answer_of(certificate, self.smoother.noise.domain)
             else:
                 answer = await self.promises.settle(certificate, center, point.index)
-            self.metrics.certified(answer)
+            self.metrics.answers.labels("abstention" if answer.label is None else answer.soundness).inc()
             if answer.id is not None and all(earlier.id is None for earlier in point.answers.values()):
                 self.points.tries -= 1  # it is counted with the promises
             point.answers[trials] = answer
