@@ -134,14 +134,16 @@ def _body(x: Input, asked: dict[str, Any], accept: str = "application/json") -> 
 
 
 def _read(reply: httpx.Response) -> dict[str, Any]:
+    """What a server says; a proxy before it may say anything, in any form."""
     try:
-        found: dict[str, Any] = reply.json()
-    except json.JSONDecodeError:
-        found = {"error": reply.text[:200]}
-    if reply.status_code != 200:
-        after = reply.headers.get("Retry-After")
-        raise ServerError(reply.status_code, str(found.get("error")), None if after is None else float(after))
-    return found
+        found = reply.json()
+    except ValueError:
+        found = None
+    if reply.status_code == 200 and isinstance(found, dict):
+        return found
+    reason = found["error"] if isinstance(found, dict) and "error" in found else reply.text[:200]
+    after = reply.headers.get("Retry-After", "")
+    raise ServerError(reply.status_code, str(reason), float(after) if after.isdecimal() else None)
 
 
 def _event(line: str) -> Answer | None:

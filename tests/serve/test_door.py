@@ -384,6 +384,16 @@ def test_a_file_that_another_program_holds_is_given_up_soon(tmp_path: Path, monk
         assert running.client.certify(at(1.0)).id == made.id
 
 
+@pytest.mark.parametrize("said", [b"[1]", b"null", b"<html>\xff", b"\xff\xfe{", b"{}"])
+def test_whatever_a_proxy_says_is_an_error_of_the_server(said: bytes) -> None:
+    """Also when it says by a date when to come again."""
+    headers = {"Retry-After": "Wed, 18 Nov 2026 07:28:00 GMT"}
+    replies = httpx.MockTransport(lambda _: httpx.Response(502, headers=headers, content=said))
+    with Client("http://127.0.0.1", transport=replies) as client, pytest.raises(ServerError) as refused:
+        client.status()
+    assert (refused.value.status, refused.value.retry_after) == (502, None)
+
+
 def test_the_open_inference_protocol_is_spoken_to_a_stranger(running: Running) -> None:
     triton = pytest.importorskip("tritonclient.http")
     client = triton.InferenceServerClient(f"127.0.0.1:{running.port}")
