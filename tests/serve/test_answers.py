@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -143,7 +144,7 @@ def test_every_try_is_counted_with_its_alpha() -> None:
 
     with serving(smoother_with(slow, check=False, identity="slow", estimate=100_000)) as running:
         for second in (0.0, 9.0, 18.0):
-            looks = running.client.looks(at(0.25, second))
+            looks = running.client.looks(at(1.0, second))
             assert next(looks).provisional
             looks.close()
         assert (running.client.status().tries, running.client.status().promises) == (3, 0)
@@ -430,3 +431,13 @@ def test_a_classifier_that_changed_answers_nothing_any_more(monkeypatch: pytest.
             running.client.certify(at(1.0))
         assert running.client.http.get("/v2/health/ready").status_code == 503
         assert running.client.http.get("/v2/health/live").status_code == 200
+
+
+def test_a_memory_that_another_server_made_void_answers_nothing_any_more(tmp_path: Path) -> None:
+    with serving(memory=Memory.open(tmp_path / "memory.sqlite")) as running:
+        running.client.certify(at(1.0))
+        with Memory.open(tmp_path / "memory.sqlite") as other:
+            other.void("the classifier changed")
+        with pytest.raises(ServerError, match="503.*void"):
+            running.client.certify(at(1.0))
+        assert running.client.http.get("/v2/health/ready").status_code == 503

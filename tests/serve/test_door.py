@@ -6,6 +6,7 @@ import io
 import json
 import random
 import socket
+import sqlite3
 import ssl
 import struct
 import subprocess
@@ -14,7 +15,7 @@ import time
 import tracemalloc
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ import torch
 from PIL import Image
 from tests.serve.conftest import PLANE, Running, at, serving, smoother_with, until
 
+from smoothcert.cli.serve import _memory
 from smoothcert.client import Client, ServerError
 from smoothcert.data import ArrayDataset
 from smoothcert.errors import InputError, SettingError
@@ -32,6 +34,7 @@ from smoothcert.memory.memory import Memory
 from smoothcert.noise import Noise
 from smoothcert.serve.inputs import numbers
 from smoothcert.serve.messages import Answer
+from smoothcert.serve.promises import PAUSE
 from smoothcert.serve.server import server_of
 from smoothcert.serve.settings import TOKEN, Serving
 from smoothcert.smoother import Smoother
@@ -364,6 +367,21 @@ def test_a_full_disk_is_503_and_nothing_is_half_promised(tmp_path: Path) -> None
             assert running.client.certify(at(1.0, 10.0 * number + 10)).id == answer.id
         sequences = [promise.sequence for promise in memory.promises()]
         assert sequences == list(range(1, len(sequences) + 1))
+
+
+def test_a_file_that_another_program_holds_is_given_up_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite would wait for a minute, and all who ask for what is promised behind it."""
+    monkeypatch.setattr("smoothcert.cli.serve.PATIENCE", 0.2)
+    with serving(memory=_memory(str(tmp_path / "memory.sqlite"), None)) as running:
+        made = running.client.certify(at(1.0))
+        with closing(sqlite3.connect(tmp_path / "memory.sqlite", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            began = time.monotonic()
+            with pytest.raises(ServerError, match="503.*locked"):
+                running.client.certify(at(1.0, 9.0))
+            assert time.monotonic() - began < 5.0
+        time.sleep(PAUSE)
+        assert running.client.certify(at(1.0)).id == made.id
 
 
 def test_the_open_inference_protocol_is_spoken_to_a_stranger(running: Running) -> None:

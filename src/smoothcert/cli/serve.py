@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as jsonlib
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 NAME = "serve"
 EXAMPLE = "smoothcert serve --model cnn.safetensors --data mnist --sigma 0.5 --radii 0.5 --memory promises.sqlite"
-PATIENCE = 3.0  # seconds for which a request waits for a database that went away
+PATIENCE = 3.0  # seconds for which a request waits for a database that went away, or a file that is locked
 
 
 @dataclass(frozen=True)
@@ -98,17 +99,19 @@ def _memory(place: str | None, run: str | None) -> Memory:
     """Where promises are kept: as it is said, in the run, or in this process."""
     from smoothcert.memory.memory import MEMORY, Memory
     from smoothcert.memory.of_run import keeper_at
-    from smoothcert.store import directory_of
+    from smoothcert.store.keeper import MemoryFile
     from smoothcert.store.server import is_server, named
     from smoothcert.store.server_keeper import ServerKeeper
 
-    if place == IN_RUN:
-        if run is None:
-            raise SettingError("--memory needs a value here: a file, a run that holds one, or postgresql://…")
-        return Memory.open(keeper_at(run))
     if place is None:
         return Memory()
-    if is_server(place):
-        return Memory.open(ServerKeeper(*named(place, MEMORY), patience=PATIENCE))
-    directory = directory_of(place)
-    return Memory.open(keeper_at(place) if directory is not None and directory.is_dir() else place)
+    where = run if place == IN_RUN else place
+    if where is None:
+        raise SettingError("--memory needs a value here: a file, a run that holds one, or postgresql://…")
+    if is_server(where):
+        return Memory.open(ServerKeeper(*named(where, MEMORY), patience=PATIENCE))
+    found = keeper_at(where)
+    keeper = MemoryFile(found) if isinstance(found, Path) else found
+    if isinstance(keeper, MemoryFile):
+        keeper.wait(PATIENCE)
+    return Memory.open(keeper)

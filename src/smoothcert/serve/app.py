@@ -16,7 +16,7 @@ from smoothcert.errors import InputError, SettingError, SmoothcertError
 from smoothcert.report.document import POLICY, document
 from smoothcert.report.fairness import MEANING
 from smoothcert.serve import inputs
-from smoothcert.serve.asking import as_text, last, reply, while_there, whole
+from smoothcert.serve.asking import as_text, last, reply, while_there
 from smoothcert.serve.guard import Guard
 from smoothcert.serve.line import Full
 from smoothcert.serve.messages import Answer, Asked, Kept, Status
@@ -163,7 +163,7 @@ def _plain(app: FastAPI, state: State) -> None:
 async def _read(request: Request, service: Service) -> tuple[Tensor, Asked]:
     """The input in a body, and what is wanted."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    body = await whole(request)
+    body = (await request.receive())["body"]  # request.body() would keep it until the votes are in
     if kind in inputs.PICTURES:
         query = request.query_params
         return inputs.picture(body, kind, service.shape, service.grid), inputs.asked_in_query(query)

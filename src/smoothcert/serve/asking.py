@@ -14,12 +14,6 @@ Value = TypeVar("Value")
 GONE = 499  # as others call a client that closed the connection
 
 
-async def whole(request: Request) -> bytes:
-    """The body, which the door passes on in one piece; not ``request.body()``, which would keep it until the votes are in."""
-    body: bytes = (await request.receive())["body"]
-    return body
-
-
 async def while_there(request: Request, work: Awaitable[Value]) -> Value:
     """What the work gives; it is given up when the client goes."""
     task, gone = asyncio.ensure_future(work), asyncio.create_task(_gone(request))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
+
+from starlette.responses import JSONResponse
 
 from smoothcert.serve.metrics import Metrics
 from smoothcert.serve.settings import Serving
@@ -89,12 +90,10 @@ class _Visit:
             self.scope["state"] = {"id": self.id, "client": self.client}
             await self.guard.app(self.scope, _after(await self._body(receive), receive), self.send)
         except Refusal as refused:
-            await self._refuse(refused.status, str(refused), refused.headers)
-        except asyncio.CancelledError:
-            raise
+            await self._refuse(receive, refused.status, str(refused), refused.headers)
         except Exception:
             log.exception("failed", extra={"request": self.id})
-            await self._refuse(500, f"the server failed; its log tells more about request {self.id}", {})
+            await self._refuse(receive, 500, "the server failed; its log tells more about this request", {})
         finally:
             self._told()
 
@@ -126,14 +125,10 @@ class _Visit:
             message["headers"] = [*message.get("headers", ()), *((k.encode(), v.encode()) for k, v in own.items())]
         await self._send(message)
 
-    async def _refuse(self, status: int, reason: str, headers: dict[str, str]) -> None:
-        if self.status:  # the answer was begun
-            return
-        body = json.dumps({"error": reason, "request": self.id}).encode()
-        sent = {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
-        lines = [(name.encode(), value.encode()) for name, value in sent.items()]
-        await self.send({"type": "http.response.start", "status": status, "headers": lines})
-        await self._send({"type": "http.response.body", "body": body})
+    async def _refuse(self, receive: Receive, status: int, reason: str, headers: dict[str, str]) -> None:
+        if not self.status:  # else the answer was begun
+            refusal = JSONResponse({"error": reason, "request": self.id}, status, headers)
+            await refusal(self.scope, receive, self.send)
 
     def _told(self) -> None:
         seconds, metrics = time.perf_counter() - self.began, self.guard.metrics()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from smoothcert.serve.messages import Answer, Status
+from smoothcert.serve.messages import Status
 
 BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
 
@@ -22,10 +22,6 @@ class Metrics:
         self.waiting = Gauge("smoothcert_queue", "Inputs that wait for votes", registry=own)
         self.promises = Gauge("smoothcert_promises", "Promises in the memory", registry=own)
         self.wrong = Gauge("smoothcert_expected_wrong", "Alpha of each promise and of each other try", registry=own)
-
-    def certified(self, answer: Answer) -> None:
-        """Votes gave an answer."""
-        self.answers.labels("abstention" if answer.label is None else answer.soundness).inc()
 
     def text(self, status: Status) -> bytes:
         """All of them, as Prometheus reads them."""

@@ -15,7 +15,7 @@ import smoothcert
 from smoothcert.errors import InputError
 from smoothcert.maths import FloatArray
 from smoothcert.serve import inputs
-from smoothcert.serve.asking import last, reply, while_there, whole
+from smoothcert.serve.asking import last, reply, while_there
 from smoothcert.serve.messages import Answer, Asked
 from smoothcert.serve.service import Service
 from smoothcert.serve.settings import Serving
@@ -66,7 +66,8 @@ def routes(ready: Callable[[], Service], settings: Serving) -> APIRouter:
     async def infer(name: str, request: Request) -> Response:
         """A certificate for each input of a batch; parameters radii, votes and deadline are those of /certify."""
         _known(name, settings)
-        service, given = ready(), _read(await whole(request), request.headers.get(BINARY))
+        service = ready()
+        given = _read((await request.receive())["body"], request.headers.get(BINARY))
         batch, asked = _batch(given, service, settings.batch), _asked(given)
         answers = await while_there(request, _all(service, batch, asked, request.state.client))
         outputs = [_output(output, answers) for output in _wanted(given)]

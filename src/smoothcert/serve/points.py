@@ -95,10 +95,8 @@ class Points:
 
     def at(self, x: Tensor, center: FloatArray, only: int | None) -> Point:
         """The point, as it is known, or new with an index of its own."""
-        point = self.known(center, only)
         key = (_hash(center), only)
-        if point is None:
-            point = self._points[key] = Point(x, only)
+        point = self._points[key] = self.known(center, only) or Point(x, only)
         point.heard = time.monotonic()
         self._points.move_to_end(key)
         return point

@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from smoothcert.certificates import Certificate
-from smoothcert.errors import StoreError
+from smoothcert.errors import RunError, StoreError
 from smoothcert.maths import FloatArray
 from smoothcert.memory.memory import Memory
 from smoothcert.records.promise import Promise, given_before
@@ -35,6 +35,7 @@ class Promises:
         self.memory, self.domain = memory, domain
         self._thread = ThreadPoolExecutor(1, "memory")
         self._down: tuple[float, str] = (0.0, "")
+        self.broken: RunError | None = None  # once it is void, by whoever found that the classifier changed
 
     async def hit(self, center: FloatArray, *, bare: bool) -> Answer | None:
         """What was promised at this point; bare: also where it is a prediction, which is worth no radius."""
@@ -43,7 +44,7 @@ class Promises:
             found = self.memory.hit(center)
             if found is None or (found[1].details["rule"] == PREDICTION and not bare):
                 return None
-            return replace(self._answer(*found), source="memory")
+            return replace(answer_of(found[0], self.domain, found[1]), source="memory")
 
         return await self._done(act)
 
@@ -57,12 +58,9 @@ class Promises:
 
         def act() -> Answer:
             settled = self.memory.settle(certificate, center=center, index=key, run=RUN)
-            return self._answer(settled, self.memory.made(RUN, key))
+            return answer_of(settled, self.domain, self.memory.made(RUN, key))
 
         return await self._done(act)
-
-    def _answer(self, certificate: Certificate, promise: Promise | None) -> Answer:
-        return answer_of(certificate, self.domain, None if promise is None else id_of(promise))
 
     async def find(self, name: str) -> Kept | None:
         """The promise of this name; None if there is none."""
@@ -72,7 +70,10 @@ class Promises:
         promise = await self._done(lambda: self.memory.promise(int(sequence)))
         if promise is None or not secrets.compare_digest(id_of(promise).encode(), name.encode()):
             return None
-        region, answer = promise.region, replace(answer_of(given_before(promise), self.domain, name), source="memory")
+        region, answer = (
+            promise.region,
+            replace(answer_of(given_before(promise), self.domain, promise), source="memory"),
+        )
         return Kept(name, answer, region.radius, np.asarray(region.center).tolist(), np.asarray(region.scale).tolist())
 
     async def void(self, reason: str) -> None:
@@ -94,6 +95,9 @@ class Promises:
             except StoreError as problem:
                 self._down = (time.monotonic() + PAUSE, str(problem))
                 raise
+            except RunError as problem:
+                self.broken = problem
+                raise
 
         return await asyncio.get_running_loop().run_in_executor(self._thread, tried)
 
@@ -109,8 +113,8 @@ def id_of(promise: Promise) -> str:
     return f"{promise.sequence}-{hashlib.sha256(content).hexdigest()[:24]}"
 
 
-def answer_of(certificate: Certificate, domain: str, name: str | None = None) -> Answer:
-    """A certificate in the words of an answer."""
+def answer_of(certificate: Certificate, domain: str, promise: Promise | None = None) -> Answer:
+    """A certificate in the words of an answer, with the name of its promise."""
     region = certificate.region
     against = (
         "" if region is None else str(region.threat) if isinstance(region, ReplacedRegion) else written(region.norm)
@@ -127,5 +131,5 @@ def answer_of(certificate: Certificate, domain: str, name: str | None = None) ->
         alpha=certificate.bound.alpha,
         theorem=certificate.rule,
         grid=domain,
-        id=name,
+        id=None if promise is None else id_of(promise),
     )

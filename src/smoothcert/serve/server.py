@@ -77,12 +77,8 @@ class Lines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         facts = {name: getattr(record, name) for name in WORDS if name in record.__dict__}
-        found = {
-            "time": round(time.time(), 3),
-            "level": record.levelname.lower(),
-            "event": record.getMessage(),
-            **facts,
-        }
+        words = {"level": record.levelname.lower(), "event": record.getMessage()}
+        found = {"time": round(time.time(), 3), **words, **facts}
         if record.exc_info:
             found["problem"] = self.formatException(record.exc_info)
         if self.as_json:

@@ -63,7 +63,7 @@ class Service:
         self.points, self.line = Points(settings.remember, math.prod(self.shape)), Line[Point](settings.queue)
         self.metrics.waiting.set_function(lambda: len(self.line))
         self.certificates = 0
-        self.broken: BaseException | None = None
+        self._changed: RunError | None = None
         self._nothing = Certificate(None, Bound(0.0, smoother.plan.alpha, 0), None, Soundness.GLOBAL)
         self._held = ExitStack()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -100,6 +100,11 @@ class Service:
         await asyncio.to_thread(self.smoother.close)
         if self.promises is not None:
             await asyncio.to_thread(self.promises.close)
+
+    @property
+    def broken(self) -> RunError | None:
+        """Why nothing is answered any more."""
+        return self._changed or (None if self.promises is None else self.promises.broken)
 
     # What may be asked
 
@@ -321,7 +326,7 @@ class Service:
                 answer = answer_of(certificate, self.smoother.noise.domain)
             else:
                 answer = await self.promises.settle(certificate, center, point.index)
-            self.metrics.certified(answer)
+            self.metrics.answers.labels("abstention" if answer.label is None else answer.soundness).inc()
             if answer.id is not None and all(earlier.id is None for earlier in point.answers.values()):
                 self.points.tries -= 1  # it is counted with the promises
             point.answers[trials] = answer
@@ -339,7 +344,7 @@ class Service:
         try:
             await asyncio.to_thread(self.smoother.confirm)
         except NotFixed as problem:
-            self.broken = RunError(f"the classifier changed while it was served: {problem}")
+            self._changed = RunError(f"the classifier changed while it was served: {problem}")
             if self.promises is not None:
                 await self.promises.void(str(problem))
 

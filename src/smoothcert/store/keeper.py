@@ -86,6 +86,10 @@ class MemoryFile:
                 self._db.execute("ROLLBACK")
             raise
 
+    def wait(self, seconds: float) -> None:
+        """How long to wait for another program that writes."""
+        self._db.execute(f"PRAGMA busy_timeout={1000 * seconds:.0f}")
+
     def close(self) -> None:
         """Let go of the file."""
         self._close()
