@@ -23,7 +23,17 @@ from smoothcert.recertify import recertify
 from smoothcert.report.comparisons import supersets
 from smoothcert.report.runs import read_runs
 from smoothcert.report.write import write_report
-from smoothcert.store import VOID, InMemoryStore, SqliteStore, directory_of, new_run, open_run, opened, store_of
+from smoothcert.store import (
+    VOID,
+    InMemoryStore,
+    ResultStore,
+    SqliteStore,
+    directory_of,
+    new_run,
+    open_run,
+    opened,
+    store_of,
+)
 from smoothcert.testing.leaks import LocLeak
 from smoothcert.testing.problems import HalfSpace
 from smoothcert.testing.store_acts import record_at, texts
@@ -190,3 +200,38 @@ def test_the_store_of_the_documentation_passes_the_suite_and_works(tmp_path: Pat
     rows = json.loads(run("smoothcert", "report", place, "again", "--json", "--out", "page"))
     assert [(row["run"], row["inputs"], row["alpha"]) for row in rows] == [(place, 3, 0.001), ("again", 3, 0.01)]
     assert not (tmp_path / "run.toml").exists()
+
+
+def begin(store: ResultStore, number: int) -> None:
+    """As merging and judging again do."""
+    store.describe({"configuration": {"number": number}})
+    store.append(record_at(number), 1.0)
+
+
+def test_of_two_new_runs_in_one_directory_the_first_that_ends_is_kept(tmp_path: Path) -> None:
+    """Each is written apart, so that none has records of the other under its name; nothing else is left behind."""
+    place = tmp_path / "run"
+
+    def both() -> None:
+        with new_run(place) as one:
+            begin(one, 1)
+            with new_run(place) as other:
+                begin(other, 2)
+            one.append(record_at(3), 1.0)
+
+    with pytest.raises(RunError, match="is not an empty directory"):
+        both()
+    with open_run(place) as store:
+        assert (store.facts()["configuration"], store.indices()) == ({"number": 2}, {2})
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_of_two_new_runs_in_one_store_the_first_that_begins_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both found it free."""
+    monkeypatch.setattr("smoothcert.store.check_free", lambda out: None)
+    place = InMemoryStore()
+    with new_run(place) as one:
+        with pytest.raises(RunError, match="another program is writing to"), new_run(place):
+            pass
+        begin(one, 1)
+    assert (place.facts()["configuration"], place.indices()) == ({"number": 1}, {1})

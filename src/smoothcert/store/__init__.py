@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import uuid
 from collections.abc import Iterator, Sized
 from contextlib import contextmanager
 from pathlib import Path
@@ -128,16 +129,18 @@ def check_free(out: Place) -> None:
 def new_run(out: Place) -> Iterator[ResultStore]:
     """The store of a new run; a run directory gets its name only when all is in it."""
     check_free(out)
-    path = directory_of(out)
+    path, own = directory_of(out), uuid.uuid4().hex  # of several that find it free one goes on
     if path is None:
         with opened(out) as store:
+            if store.claim("maker", own) != own:
+                raise RunError(f"another program is writing to {out}; give another place")
             yield store
         return
-    part = path.with_name(f".{path.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
+    part = path.with_name(f".{path.name}.{own}.part")
     try:
         with SqliteStore(part) as store:
             yield store
-        os.replace(part, path)
+        check_free(out)
+        os.replace(part, path)  # no directory that is not empty
     finally:
         shutil.rmtree(part, ignore_errors=True)
