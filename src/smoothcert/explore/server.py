@@ -10,7 +10,6 @@ from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import urlsplit
 
 from smoothcert.errors import InputError, SmoothcertError
 from smoothcert.explore.explorer import Explorer
@@ -91,7 +90,8 @@ class Handler(BaseHTTPRequestHandler):
             return
         explorer, parts = self._whose(allowed)
         size = self.headers.get("Content-Length", "")
-        if self.headers.get_content_type() != "application/json" or not size.isdigit() or int(size) > LARGEST:
+        whole = size.isdecimal() and len(size) < 20 and int(size) <= LARGEST
+        if self.headers.get_content_type() != "application/json" or not whole:
             self.close_connection = True
             self._refuse(HTTPStatus.BAD_REQUEST, f"a question is JSON of at most {LARGEST} bytes")
             return
@@ -118,11 +118,11 @@ class Handler(BaseHTTPRequestHandler):
         """The address behind the token; None when the request was refused."""
         origin = self.headers.get("Origin")
         hosts = self.server.hosts
-        if self.headers.get("Host") not in hosts or (origin is not None and urlsplit(origin).netloc not in hosts):
+        if self.headers.get("Host") not in hosts or (origin is not None and origin.partition("://")[2] not in hosts):
             self.close_connection = True
             self._refuse(HTTPStatus.FORBIDDEN, "this server answers on 127.0.0.1 only")
             return None
-        _, token, *rest = [*urlsplit(self.path).path.split("/"), ""][:8]
+        _, token, *rest = [*self.path.partition("?")[0].split("/"), ""][:8]
         if not hmac.compare_digest(token.encode(), self.server.token.encode()):
             self.close_connection = True
             self._refuse(HTTPStatus.FORBIDDEN, "the address lacks its token; open the one that smoothcert printed")
