@@ -30,11 +30,9 @@ CANDIDATES = {"cpu": ("torch", "onnxruntime", "openvino", "folded"), "cuda": ("t
 SECONDS = 0.04  # of each measurement, at least
 NEAR = 1.6  # times the fastest: what is slower is not tried in other blocks, and not measured again
 SAME = 1.1  # of two measurements: what is near is measured by turns until its smallest two are so near to each other
-LONGEST = 8.0  # seconds, after which nothing more is tried; or, for a slow network,
-TIMES, SHARE = (
-    20,
-    0.1,
-)  # as many times that of the first trial, and of what torch takes for all votes, whichever is less
+LONGEST = 8.0  # seconds, after which nothing more is tried; for a slow network the less of the next two
+TIMES = 20  # what the first trial took
+SHARE = 0.1  # of what torch would take for all votes
 GAIN = 0.95  # of the time: less is noise, and what is simpler is kept
 WORTH = 20.0  # seconds of votes below which nothing is gained: to export a network takes a few
 SMALL = 1024  # numbers of an input up to which large blocks are tried: a call's own cost counts there
@@ -99,8 +97,9 @@ def calibrate(
 
     What the engine says of block, workers and shared noise is kept; all views of an input are asked in blocks that divide
     them evenly. votes: of all inputs together; where torch casts them in the time that a calibration takes, nothing else is
-    tried, nor after eight seconds (or a tenth of what torch would take for all, for slow networks). A runtime that is not installed, cannot take the
-    network or does not answer as torch does is left out, and the trials say why. ``engine`` is what a Smoother takes.
+    tried, nor after eight seconds (or a tenth of what torch would take for all, for slow networks). A runtime that is not
+    installed, cannot take the network or does not answer as torch does is left out, and the trials say why. ``engine`` is
+    what a Smoother takes.
     """
     began, given = time.perf_counter(), engine or Engine()
     bench = Bench(as_classifier(model), noise, x.to(device_named(given.device)), shared=given.shared_noise)

@@ -298,13 +298,20 @@ def test_a_server_that_stays_away_is_an_error(monkeypatch: pytest.MonkeyPatch) -
         assert len(memory) == 1
 
 
+@contextmanager
+def gone_back(name: str, read: int, left: int) -> Iterator[Memory]:
+    """A memory that has read so many promises, of which the server holds fewer now."""
+    with Memory.open(f"{URL}#{name}") as memory, psycopg.connect(URL, autocommit=True) as db:
+        for index in range(read):
+            memory.settle(certificate_at(index, DIM))
+        assert len(memory) == read
+        db.execute("DELETE FROM smoothcert.memory_promises WHERE memory = %s AND sequence > %s", (name, left))
+        yield memory
+
+
 def test_a_server_that_went_back_is_refused() -> None:
     """A promise that was read here and is there no more, or another in its place: a standby that lagged, a backup."""
-    with Memory.open(f"{URL}#back") as memory, psycopg.connect(URL, autocommit=True) as db:
-        for index in range(3):
-            memory.settle(certificate_at(index, DIM))
-        assert len(memory) == 3
-        db.execute("DELETE FROM smoothcert.memory_promises WHERE memory = 'back' AND sequence = 3")
+    with gone_back("back", read=3, left=2) as memory:
         with pytest.raises(StoreError, match="has lost promise 3"):
             memory.answer([0.0, 0.0])
         with Memory.open(f"{URL}#back") as other:
@@ -315,11 +322,7 @@ def test_a_server_that_went_back_is_refused() -> None:
 
 def test_a_list_of_promises_makes_nothing_forgotten() -> None:
     """Who has read five promises, and lists them when the server holds three, must not go on as if it had read three."""
-    with Memory.open(f"{URL}#listed") as memory, psycopg.connect(URL, autocommit=True) as db:
-        for index in range(5):
-            memory.settle(certificate_at(index, DIM))
-        assert len(memory) == 5
-        db.execute("DELETE FROM smoothcert.memory_promises WHERE memory = 'listed' AND sequence > 3")
+    with gone_back("listed", read=5, left=3) as memory:
         assert len(list(memory.promises())) == 3
         with Memory.open(f"{URL}#listed") as other:
             for index in (8, 9):

@@ -70,10 +70,8 @@ class Promises:
         promise = await self._done(lambda: self.memory.promise(int(sequence)))
         if promise is None or not secrets.compare_digest(id_of(promise).encode(), name.encode()):
             return None
-        region, answer = (
-            promise.region,
-            replace(answer_of(given_before(promise), self.domain, promise), source="memory"),
-        )
+        region = promise.region
+        answer = replace(answer_of(given_before(promise), self.domain, promise), source="memory")
         return Kept(name, answer, region.radius, np.asarray(region.center).tolist(), np.asarray(region.scale).tolist())
 
     async def void(self, reason: str) -> None:
